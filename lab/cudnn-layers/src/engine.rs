@@ -10,19 +10,11 @@ use cudnn_sys::types::{
 use crate::cudnn::{Descriptor, UNCLEAR};
 use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Type};
+pub(crate) use crate::shadow::facts::ChosenEngine;
 
 /// More than cuDNN provides: 9.28 has 13 notes of each kind and 59 knobs.
 const MAX_NOTES: usize = 64;
 const MAX_KNOBS: usize = 128;
-
-/// The engine of a plan, as far as cuDNN reports it.
-#[derive(Debug, Default)]
-pub(crate) struct ChosenEngine {
-    pub(crate) engine: Option<i64>,
-    pub(crate) numerical_notes: Vec<NumericalNote>,
-    pub(crate) behavior_notes: Vec<BehaviorNote>,
-    pub(crate) knobs: Vec<(u32, i64)>,
-}
 
 impl ChosenEngine {
     /// Reads the engine and the knobs of a configuration, and hides the calls from the program.

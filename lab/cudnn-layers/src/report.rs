@@ -61,6 +61,14 @@ pub(crate) fn open(destination: &Destination) -> std::result::Result<TextFile, S
     }
 }
 
+/// Writes the summary of a layer when the process exits.
+pub(crate) fn write_summary(host: Host, destination: &Destination, text: &str) {
+    let written = open(destination).and_then(|file| file.write(text.as_bytes()).map_err(|error| error.to_string()));
+    if let Err(reason) = written {
+        host.error(&format!("cannot write the summary: {reason}"));
+    }
+}
+
 /// The working directory when a layer started.
 static WORKING_DIR: OnceBox<PathBuf> = OnceBox::new();
 

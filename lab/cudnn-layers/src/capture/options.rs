@@ -33,7 +33,7 @@ impl Options {
 
     /// Returns the options from the program or the environment. Returns an error if there is no file name.
     pub(super) fn chosen() -> Result<Options, String> {
-        let options = CONFIGURED.get().or_else(|| variable(VARIABLE).map(Options::new));
+        let options = configured().or_else(|| variable(VARIABLE).map(Options::new));
         options.ok_or(format!("{VARIABLE} does not name a file"))
     }
 }

@@ -22,7 +22,7 @@ use crate::plan_configurations::PlanConfigurations;
 use crate::serialized::SerializedPlans;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
-use crate::shadow::{self, Obstacle};
+use crate::shadow::{self, UNSEEN};
 use crate::table::Table;
 use crate::written::WrittenRecords;
 
@@ -67,8 +67,7 @@ fn graph_of(state: &State, content: &Arc<Content>) -> Option<Arc<Content>> {
     if graph.is_none() {
         let label = shadow::describe(content).unwrap_or_default();
         let is_restored = content.attribute(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION).is_some();
-        let unseen = || Obstacle::Unseen.to_string();
-        incomplete(state, &label, &if is_restored { RESTORED.to_owned() } else { unseen() });
+        incomplete(state, &label, if is_restored { RESTORED } else { &UNSEEN });
     }
     graph.cloned()
 }

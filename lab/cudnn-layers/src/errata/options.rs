@@ -30,7 +30,7 @@ configured_in_code!(Options);
 impl Options {
     /// Returns the options from the program or the environment, or an error if there are no rules or a file is invalid.
     pub(super) fn chosen() -> Result<Options, String> {
-        CONFIGURED.get().map_or_else(Options::from_environment, Ok)
+        configured().map_or_else(Options::from_environment, Ok)
     }
 
     fn from_environment() -> Result<Options, String> {

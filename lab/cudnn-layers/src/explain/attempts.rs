@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cudnn_sys::types::{cudnnBackendHeurMode_t, cudnnStatus_t as Status};
@@ -97,13 +97,13 @@ struct AttemptedPlan {
     duration: Duration,
     /// The label of the original plan.
     restored_from: Option<Arc<str>>,
-    was_executed: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Attempts {
     /// Attempts by a hash of graph and handle. PyTorch describes a graph again for each heuristics mode.
     attempts: BTreeMap<u64, Attempt>,
+    /// The live plans that were not executed, by address.
     plans: BTreeMap<usize, AttemptedPlan>,
     /// The keys of graphs by the address of a proposal.
     proposals: BTreeMap<usize, u64>,
@@ -115,12 +115,24 @@ pub(super) static STATE: Lock<Option<Attempts>> = Lock::new(None);
 
 pub(super) static SERIALIZED: SerializedPlans<Arc<str>> = SerializedPlans::new();
 
-/// The number of live plans that were not executed. It avoids taking the lock when only known plans are executed.
-static UNUSED_PLANS: AtomicUsize = AtomicUsize::new(0);
+/// Whether there are live plans that were not executed. It avoids taking the lock when only known plans are executed.
+static HAS_UNUSED_PLANS: AtomicBool = AtomicBool::new(false);
 
 fn with<T>(section: impl FnOnce(&mut Attempts) -> T) -> Option<T> {
     let mut state = STATE.lock()?;
-    Some(section(state.get_or_insert_default()))
+    let state = state.get_or_insert_default();
+    let result = section(state);
+    HAS_UNUSED_PLANS.store(!state.plans.is_empty(), Ordering::Relaxed);
+    Some(result)
+}
+
+impl Attempts {
+    /// Changes an attempt. Returns it if the program has given up.
+    fn change(&mut self, key: u64, change: impl FnOnce(&mut Attempt)) -> Option<Attempt> {
+        let attempt = self.attempts.get_mut(&key)?;
+        change(attempt);
+        if attempt.is_exhausted() { self.attempts.remove(&key) } else { None }
+    }
 }
 
 const MAX_GRAPHS: usize = 1024;
@@ -158,9 +170,7 @@ fn with_attempt(content: &Arc<Content>, key: u64, device: Name, section: impl Fn
         let all = if is_full { std::mem::take(&mut state.attempts) } else { BTreeMap::new() };
         let attempt = state.attempts.entry(key).or_insert_with(|| Attempt::new(graph.clone()));
         let device = content.child(device).and_then(|device| attempt.device.replace(device.clone()));
-        section(attempt);
-        let exhausted = if attempt.is_exhausted() { state.attempts.remove(&key) } else { None };
-        (exhausted, (all, device))
+        (state.change(key, section), (all, device))
     })?;
     exhausted
 }
@@ -193,9 +203,7 @@ pub(super) fn proposed(heuristics: Raw, count: usize, stored: &[Raw]) -> Option<
 pub(super) fn configuration_destroyed(configuration: Raw) -> Option<Attempt> {
     with(|state| {
         let key = state.proposals.remove(&configuration.addr())?;
-        let attempt = state.attempts.get_mut(&key)?;
-        attempt.live_proposals = attempt.live_proposals.saturating_sub(1);
-        if attempt.is_exhausted() { state.attempts.remove(&key) } else { None }
+        state.change(key, |attempt| attempt.live_proposals = attempt.live_proposals.saturating_sub(1))
     })
     .flatten()
 }
@@ -238,15 +246,8 @@ pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
     });
     // A restored plan has no graph.
     let graph = key.unwrap_or(0);
-    let _former = with(|state| {
-        let former =
-            state.plans.insert(plan.addr(), AttemptedPlan { graph, duration, restored_from, was_executed: false });
-        // The layer did not see the destruction of a plan at this address.
-        if former.as_ref().is_none_or(|former| former.was_executed) {
-            UNUSED_PLANS.fetch_add(1, Ordering::Relaxed);
-        }
-        former
-    });
+    // The layer may not have seen the destruction of a former plan at this address.
+    let _former = with(|state| state.plans.insert(plan.addr(), AttemptedPlan { graph, duration, restored_from }));
 }
 
 /// Records that the program has read the JSON of a plan, from which it may restore the plan.
@@ -261,22 +262,20 @@ const MAX_SUCCEEDED: usize = 65_536;
 
 /// Records the execution of a plan. For the first one, returns the build time and the label of the original plan.
 pub(super) fn executed(plan: Raw) -> Option<(Duration, Option<Arc<str>>)> {
-    if UNUSED_PLANS.load(Ordering::Relaxed) == 0 {
+    if !HAS_UNUSED_PLANS.load(Ordering::Relaxed) {
         return None;
     }
-    let (executed, _attempt) = with(|state| {
-        let executed = state.plans.get_mut(&plan.addr()).filter(|plan| !plan.was_executed)?;
-        executed.was_executed = true;
-        UNUSED_PLANS.fetch_sub(1, Ordering::Relaxed);
+    let (plan, _attempt) = with(|state| {
+        let plan = state.plans.remove(&plan.addr())?;
         if state.succeeded.len() >= MAX_SUCCEEDED {
             state.succeeded.clear();
         }
-        state.succeeded.insert(executed.graph);
-        let result = (executed.duration, executed.restored_from.take());
-        Some((result, state.attempts.remove(&executed.graph)))
+        state.succeeded.insert(plan.graph);
+        let attempt = state.attempts.remove(&plan.graph);
+        Some((plan, attempt))
     })
     .flatten()?;
-    Some(executed)
+    Some((plan.duration, plan.restored_from))
 }
 
 pub(super) fn execution_failed(plan: Raw, status: Status) {
@@ -291,32 +290,22 @@ pub(super) fn execution_failed(plan: Raw, status: Status) {
 /// Records that a graph is about to be destroyed. Returns the attempt if the program has given up.
 pub(super) fn graph_destroyed(graph: Raw) -> Option<Attempt> {
     let key = key(&shadow::content(graph)?);
-    with(|state| {
-        let attempt = state.attempts.get_mut(&key)?;
-        attempt.is_destroyed = true;
-        // The remaining proposals may become plans.
-        if attempt.is_exhausted() { state.attempts.remove(&key) } else { None }
-    })
-    .flatten()
+    // The remaining proposals may become plans.
+    with(|state| state.change(key, |attempt| attempt.is_destroyed = true)).flatten()
 }
 
 pub(super) fn is_unused(plan: Raw) -> bool {
-    with(|state| state.plans.get(&plan.addr()).is_some_and(|plan| !plan.was_executed)).unwrap_or(false)
+    with(|state| state.plans.contains_key(&plan.addr())).unwrap_or(false)
 }
 
 /// Records that a plan is about to be destroyed. Returns the attempt if the program has given up.
 pub(super) fn plan_destroyed(plan: Raw, free_memory: Option<u64>) -> Option<Attempt> {
     let (_plan, attempt) = with(|state| {
         let plan = state.plans.remove(&plan.addr())?;
-        if !plan.was_executed {
-            UNUSED_PLANS.fetch_sub(1, Ordering::Relaxed);
-        }
-        let graph = plan.graph;
-        let Some(attempt) = state.attempts.get_mut(&graph) else { return Some((plan, None)) };
-        attempt.live_plans = attempt.live_plans.saturating_sub(1);
-        attempt.free_memory = free_memory.or(attempt.free_memory);
-        let is_over = attempt.is_exhausted();
-        let attempt = if is_over { state.attempts.remove(&graph) } else { None };
+        let attempt = state.change(plan.graph, |attempt| {
+            attempt.live_plans = attempt.live_plans.saturating_sub(1);
+            attempt.free_memory = free_memory.or(attempt.free_memory);
+        });
         Some((plan, attempt))
     })
     .flatten()?;
@@ -326,10 +315,6 @@ pub(super) fn plan_destroyed(plan: Raw, free_memory: Option<u64>) -> Option<Atte
 /// Returns the unfinished attempts when the process exits.
 pub(super) fn unfinished() -> Vec<Attempt> {
     with(|state| std::mem::take(&mut state.attempts).into_values().collect()).unwrap_or_default()
-}
-
-pub(super) fn in_child() {
-    UNUSED_PLANS.store(0, Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -36,11 +36,11 @@ pub(super) fn draw(graph: &Graph) -> String {
 fn tensor(Operand { role, tensor, .. }: &Operand<'_>) -> String {
     let extents = tensor.extents();
     let uid = tensor.uid().map_or_else(|| "no id".to_owned(), |uid| uid.to_string());
-    let mut text = format!("{role}={uid} {} {}", list(extents), tensor.type_name());
+    let mut text = format!("{role}={uid} {} {}", label::numbers(extents), tensor.type_name());
     if tensor.is_channels_last() == Some(true) {
         text.push_str(" nhwc");
     } else if tensor.strides() != packed(extents) {
-        let _ = write!(text, " strides {}", list(tensor.strides()));
+        let _ = write!(text, " strides {}", label::numbers(tensor.strides()));
     }
     for (is_set, word) in [(tensor.is_virtual(), " virtual"), (tensor.is_by_value(), " by value")] {
         if is_set {
@@ -54,10 +54,6 @@ fn tensor(Operand { role, tensor, .. }: &Operand<'_>) -> String {
         _ => {}
     }
     text
-}
-
-fn list(numbers: &[i64]) -> String {
-    format!("[{}]", numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(","))
 }
 
 /// Returns the tensors of a graph with their roles, without duplicate ids.

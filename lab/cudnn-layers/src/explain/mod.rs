@@ -9,7 +9,6 @@
 //! | `attempts` | follows graphs and plans, and decides which ones are reported |
 //! | `investigation` | runs the layer's own attempts |
 //! | `candidates` | tries the engines of a graph |
-//! | `chosen` | reads the engine of a plan that the program has built |
 //! | `variants` | changes one property of a graph |
 //! | `messages` | receives cuDNN's messages, and hides them from the program |
 //! | `reason` | finds the reason of a failure in the messages |
@@ -18,7 +17,6 @@
 
 mod attempts;
 mod candidates;
-mod chosen;
 mod drawing;
 mod investigation;
 mod messages;
@@ -39,13 +37,14 @@ use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
 use self::attempts::Attempt;
 use self::messages::Callback;
 use crate::active::Active;
-use crate::cudnn::Cudnn;
+use crate::cudnn::{Cudnn, Descriptor};
+use crate::engine::ChosenEngine;
 use crate::fork::{AtFork, Rank};
 use crate::last_error::own_calls;
 use crate::program_memory::accepted_words;
 use crate::report::{open, save_working_dir};
 use crate::shadow::calls::HeuristicsQuery;
-use crate::shadow::elements::{Kind, Raw};
+use crate::shadow::elements::{Kind, Name, Raw};
 use crate::shadow::{self, calls};
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 use crate::{driver, follow, serialized};
@@ -91,7 +90,6 @@ impl Layer for Explain {
 static AT_FORK: &[AtFork] = &[
     AtFork::Emptied(&attempts::STATE),
     AtFork::Emptied(attempts::SERIALIZED.lock()),
-    AtFork::InChild(attempts::in_child),
     AtFork::Inherited(investigation::REPORTED.lock()),
     AtFork::Inherited(&messages::PROGRAM),
     AtFork::Emptied(&messages::RECEIVED),
@@ -135,25 +133,9 @@ impl Intercept for Explain {
             _ => {}
         }
         let destruction = calls::before(call);
-        match destruction.as_ref().and_then(shadow::Destruction::kind) {
-            Some(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) => {
-                if let Some(attempt) = attempts::graph_destroyed(calls::descriptor(call)) {
-                    investigation::report(state, &attempt);
-                }
-            }
-            Some(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) => {
-                if let Some(attempt) = attempts::configuration_destroyed(calls::descriptor(call)) {
-                    investigation::report(state, &attempt);
-                }
-            }
-            Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) => {
-                let plan = calls::descriptor(call);
-                let free = if attempts::is_unused(plan) { driver::free_memory() } else { None };
-                if let Some(attempt) = attempts::plan_destroyed(plan, free) {
-                    investigation::report(state, &attempt);
-                }
-            }
-            _ => {}
+        let kind = destruction.as_ref().and_then(shadow::Destruction::kind);
+        if let Some(attempt) = kind.and_then(|kind| destroying(kind, calls::descriptor(call))) {
+            investigation::report(state, &attempt);
         }
         let returned = next();
         let duration = start.map(|start| start.elapsed()).unwrap_or_default();
@@ -164,6 +146,19 @@ impl Intercept for Explain {
             investigation::report(state, &attempt);
         }
         returned
+    }
+}
+
+/// Follows a descriptor that is about to be destroyed. Returns an attempt if the program has given up.
+fn destroying(kind: Kind, descriptor: Raw) -> Option<Attempt> {
+    match kind {
+        Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => attempts::graph_destroyed(descriptor),
+        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => attempts::configuration_destroyed(descriptor),
+        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
+            let free = if attempts::is_unused(descriptor) { driver::free_memory() } else { None };
+            attempts::plan_destroyed(descriptor, free)
+        }
+        _ => None,
     }
 }
 
@@ -209,11 +204,24 @@ fn built(state: &State, plan: Raw, duration: Duration) {
         let plan = unsafe { cudnn.descriptor(plan) };
         let size = plan.workspace_size().unwrap_or_default();
         if state.is_used_shown {
-            chosen::learn(&plan, size);
+            learn(&plan, size);
         }
         size
     });
     attempts::plan_built(plan, workspace, duration);
+}
+
+/// Reads the engine of a plan, which all labels of the plan then show.
+fn learn(plan: &Descriptor<'_>, workspace: i64) {
+    shadow::workspace_read(plan.raw(), workspace);
+    let (name, kind) = (Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    let configuration = shadow::content(plan.raw()).and_then(|content| content.child(name).cloned());
+    if let Some(facts) = configuration.as_ref().and_then(|configuration| configuration.facts.as_ref()) {
+        let _ = plan.with_child(name, kind, |configuration| {
+            facts.set_chosen(ChosenEngine::read(configuration));
+            Ok(())
+        });
+    }
 }
 
 /// Follows an execution, and writes a line for the first one of a plan.

@@ -30,7 +30,7 @@ configured_in_code!(Options);
 
 impl Options {
     pub(super) fn chosen() -> Result<Options, String> {
-        CONFIGURED.get().map_or_else(|| Options::from_variables(variable), Ok)
+        configured().map_or_else(|| Options::from_variables(variable), Ok)
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Options, String> {

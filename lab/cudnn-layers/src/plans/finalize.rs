@@ -1,5 +1,6 @@
 //! Finalizes plans: restores them from the cache, or lets cuDNN build them and caches them.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -9,17 +10,18 @@ use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup};
 use cudnn_sys::types::cudnnStatus_t;
 
 use super::configuration::Configuration;
-use super::key::{DeviceSource, Key, NotCached};
+use super::device;
+use super::key::{DeviceSource, Key, NO_CONFIGURATION, NotCached};
 use super::plan_json::PlanJson;
 use super::restored::{self, Restored, built};
 use super::state::State;
+use super::statistics::{self, Event};
 use super::variables::Variables;
-use super::{device, statistics};
 use crate::cudnn::{ABSENT, Cudnn, UNCLEAR};
 use crate::last_error::{hide_errors, own_calls};
 use crate::plan_configurations::{PlanConfiguration, PlanConfigurations};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
-use crate::shadow::{self, Obstacle};
+use crate::shadow::{self, UNSEEN};
 
 type Status = cudnnStatus_t;
 
@@ -34,7 +36,7 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
         // SAFETY: guaranteed by the caller.
         let configuration = unsafe { state.cudnn.descriptor(configuration) };
         let read = own_calls(&state.cudnn, || Configuration::read(&configuration));
-        read.map_err(|_| NotCached::Configuration).transpose()
+        read.map_err(|_| NO_CONFIGURATION).transpose()
     });
 }
 
@@ -77,7 +79,7 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
             Some(Ok(key)) => {
                 let start = Instant::now();
                 cache_plan(state, key, descriptor, duration);
-                statistics::CACHING.add(looked_up + start.elapsed());
+                statistics::add(Event::Cached, looked_up + start.elapsed());
             }
             Some(Err(reason)) => report_not_cached(state, reason),
             None => {}
@@ -86,8 +88,17 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
     status
 }
 
+const MISSED_CALLS: NotCached = Cow::Borrowed("a call bypassed this layer");
+/// cuDNN may have read either value.
+const CHANGED_VARIABLES: NotCached = Cow::Borrowed("environment variables have changed since cuDNN was loaded");
+/// The variables may have had different values.
+const LOADED_BEFORE: NotCached =
+    Cow::Borrowed("libcudnn_graph was loaded before the layer was added, possibly with a different environment");
+const NO_STORE: NotCached = Cow::Borrowed("the plan store or cuDNN's files cannot be used");
+const OTHER_PLAN: NotCached = Cow::Borrowed("the plan's JSON describes a different graph, engine or device");
+
 fn report_not_cached(state: &State, reason: NotCached) {
-    if statistics::not_cached(reason) {
+    if statistics::add(Event::NotCached(reason.clone()), Duration::ZERO) {
         state.host.info(&format!("plan not cached: {reason}"));
     }
 }
@@ -98,20 +109,19 @@ fn key(
     configured: PlanConfiguration<Result<Configuration, NotCached>>,
 ) -> Result<Key, NotCached> {
     if state.host.missed_calls() > 0 {
-        return Err(NotCached::MissedCalls);
+        return Err(MISSED_CALLS);
     }
-    let variables = state.variables.as_ref().ok_or(NotCached::LoadedBefore)?;
-    let ready = state.ready().ok_or(NotCached::NoStore)?;
-    let unseen = NotCached::Unclear(Obstacle::Unseen);
-    let plan = shadow::content(descriptor).ok_or(unseen)?;
-    let configuration = configured.current(&plan).ok_or(unseen)??;
+    let variables = state.variables.as_ref().ok_or(LOADED_BEFORE)?;
+    let ready = state.ready().ok_or(NO_STORE)?;
+    let plan = shadow::content(descriptor).ok_or(UNSEEN)?;
+    let configuration = configured.current(&plan).ok_or(UNSEEN)??;
     let key = own_calls(&state.cudnn, || Key::new(&state.cudnn, &ready.environment, &plan, &configuration));
     // Check this last, because calls that bypassed this layer may have changed the inputs of the key.
     if state.host.missed_calls() > 0 {
-        return Err(NotCached::MissedCalls);
+        return Err(MISSED_CALLS);
     }
     if variables.have_changed() {
-        return Err(NotCached::Variables);
+        return Err(CHANGED_VARIABLES);
     }
     key
 }
@@ -123,7 +133,7 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
         PlanLookup::Missing => return None,
         PlanLookup::Unusable(problem) => {
             // Log this only once, because every lookup reports a truncated pack.
-            if statistics::UNUSABLE.add(Duration::ZERO) == 0 {
+            if statistics::add(Event::Unusable, Duration::ZERO) {
                 state.host.warning(&problem.to_string());
             }
             return None;
@@ -139,12 +149,12 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
     let plan = json.and_then(|json| hide_errors(&state.cudnn, || restore(&state.cudnn, key, &json, workspace_size)));
     match plan {
         Ok(plan) => {
-            statistics::RESTORED.add(start.elapsed());
-            statistics::SAVED.add(entry.about.build_time);
+            statistics::add(Event::Restored, start.elapsed());
+            statistics::add(Event::Saved, entry.about.build_time);
             Some(plan)
         }
         Err(status) => {
-            statistics::UNUSABLE.add(Duration::ZERO);
+            statistics::add(Event::Unusable, Duration::ZERO);
             state.host.warning(&format!("cuDNN cannot restore a cached plan ({status:?}): {}", entry.about.label));
             None
         }
@@ -181,13 +191,13 @@ fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
         Ok::<_, Status>((size, built.text(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)?))
     });
     let Ok((workspace_size, plan)) = read else { return };
-    let Some(json) = PlanJson::parse(&plan) else { return report_not_cached(state, NotCached::StatesOther) };
+    let Some(json) = PlanJson::parse(&plan) else { return report_not_cached(state, OTHER_PLAN) };
     if !json.has_code() {
-        statistics::PRECOMPILED.add(build_time);
+        statistics::add(Event::Precompiled, build_time);
         return;
     }
     if json.graph != key.graph || json.engine() != Some(key.engine) || !json.is_for(&key.device) {
-        return report_not_cached(state, NotCached::StatesOther);
+        return report_not_cached(state, OTHER_PLAN);
     }
     let about = PlanInfo {
         label: shadow::label(descriptor).as_deref().unwrap_or_default().to_owned(),
@@ -198,15 +208,19 @@ fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
     };
     // Another thread may have changed a variable while cuDNN compiled the plan.
     if state.variables.as_ref().is_none_or(Variables::have_changed) {
-        return report_not_cached(state, NotCached::Variables);
+        return report_not_cached(state, CHANGED_VARIABLES);
     }
     let Some(ready) = state.ready() else { return };
     match ready.store.put(&PlanEntry { key: key.bytes, plan, about }) {
-        Ok(()) => _ = statistics::BUILT.add(build_time),
+        Ok(()) => _ = statistics::add(Event::Built, build_time),
         Err(problem) => {
             let text = format!("plan not cached: {problem}");
             // Log the first problem as an error, which is printed to stderr without a log.
-            if statistics::NOT_WRITTEN.add(build_time) == 0 { state.host.error(&text) } else { state.host.info(&text) }
+            if statistics::add(Event::NotWritten, build_time) {
+                state.host.error(&text)
+            } else {
+                state.host.info(&text)
+            }
         }
     }
 }

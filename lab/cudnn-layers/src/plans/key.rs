@@ -1,6 +1,6 @@
 //! Builds the cache key of a plan from all inputs of the plan, which [`Key::new`] lists.
 
-use std::fmt;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use cudnn_graph::Graph;
@@ -12,58 +12,17 @@ use super::recorded::Recorded;
 use crate::cudnn::Cudnn;
 use crate::shadow::content::Content;
 use crate::shadow::devices::{ReferencedDevice, devices};
-use crate::shadow::elements::{Kind, Name};
+use crate::shadow::elements::Name;
 use crate::shadow::handles::{self, Handle};
-use crate::shadow::{self, Obstacle};
+use crate::shadow::{self, UNSEEN};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum NotCached {
-    /// A part of the graph or the configuration is unknown.
-    Unclear(Obstacle),
-    /// The kind of a descriptor is newer than these bindings.
-    UnknownKind(Kind),
-    Configuration,
-    PlanAttribute(Name),
-    StatesOther,
-    /// The code supports several shapes, and cuDNN caches it internally.
-    DynamicShapes,
-    NoDevice,
-    Devices,
-    /// A call bypassed this layer.
-    MissedCalls,
-    /// A relevant variable has changed since cuDNN was loaded, and cuDNN may have read either value.
-    Variables,
-    /// cuDNN was loaded before the layer was added, possibly with different variables.
-    LoadedBefore,
-    NoStore,
-}
+/// Why a plan is not cached.
+pub(super) type NotCached = Cow<'static, str>;
 
-impl fmt::Display for NotCached {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotCached::Unclear(obstacle) => obstacle.fmt(f),
-            NotCached::UnknownKind(kind) => write!(f, "{kind:?} is unknown to this layer"),
-            NotCached::Configuration => f.write_str("cuDNN did not return the engine configuration with its graph"),
-            NotCached::PlanAttribute(name) => write!(f, "the attribute {name:?} of the plan is not supported"),
-            NotCached::StatesOther => f.write_str("the plan's JSON describes a different graph, engine or device"),
-            NotCached::DynamicShapes => f.write_str("the graph has dynamic shapes"),
-            NotCached::NoDevice => f.write_str("neither the plan nor the graph has a handle with a device description"),
-            NotCached::Devices => f.write_str("the device of the plan is ambiguous"),
-            NotCached::Variables => f.write_str("environment variables have changed since cuDNN was loaded"),
-            NotCached::LoadedBefore => f.write_str(
-                "libcudnn_graph was loaded before the layer was added, possibly with a different environment",
-            ),
-            NotCached::NoStore => f.write_str("the plan store or cuDNN's files cannot be used"),
-            NotCached::MissedCalls => f.write_str("a call bypassed this layer"),
-        }
-    }
-}
-
-impl From<Obstacle> for NotCached {
-    fn from(obstacle: Obstacle) -> Self {
-        NotCached::Unclear(obstacle)
-    }
-}
+pub(super) const NO_CONFIGURATION: NotCached =
+    Cow::Borrowed("cuDNN did not return the engine configuration with its graph");
+const NO_DEVICE: NotCached = Cow::Borrowed("neither the plan nor the graph has a handle with a device description");
+const DEVICES: NotCached = Cow::Borrowed("the device of the plan is ambiguous");
 
 #[derive(Clone, Debug)]
 pub(super) enum DeviceSource {
@@ -99,16 +58,15 @@ impl Key {
                 Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
                 | Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE
                 | Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP => {}
-                name => return Err(NotCached::PlanAttribute(name)),
+                name => return Err(format!("the attribute {name:?} of the plan is not supported").into()),
             }
         }
-        let unseen = NotCached::Unclear(Obstacle::Unseen);
-        let graph = shadow::graph_of(plan).ok_or(unseen)?;
+        let graph = shadow::graph_of(plan).ok_or(UNSEEN)?;
         if graph.number(Name::CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED).is_some_and(|is| is != 0) {
-            return Err(NotCached::DynamicShapes);
+            return Err("the graph has dynamic shapes".into());
         }
         let mut recorded = Recorded {
-            graph: canonical(shadow::graph(graph)?)?,
+            graph: canonical(graph)?,
             levels: Vec::new(),
             engine: configuration.engine,
             multiprocessors: configuration.multiprocessors,
@@ -117,12 +75,12 @@ impl Key {
         let mut level = plan;
         while !Arc::ptr_eq(level, graph) {
             if recorded.levels.len() >= MAX_LEVELS {
-                return Err(unseen);
+                return Err(UNSEEN);
             }
-            recorded.levels.push(canonical(shadow::graph(&Arc::new(settings(level)))?)?);
-            level = shadow::toward_graph(level).ok_or(unseen)?;
+            recorded.levels.push(canonical(&Arc::new(settings(level)))?);
+            level = shadow::toward_graph(level).ok_or(UNSEEN)?;
         }
-        let stated = graph_json::parse(&configuration.graph).ok_or(NotCached::Configuration)?;
+        let stated = graph_json::parse(&configuration.graph).ok_or(NO_CONFIGURATION)?;
         let devices = devices(plan);
         let (target, device) = target(cudnn, &devices)?;
         let handle = |device: &ReferencedDevice| {
@@ -134,11 +92,13 @@ impl Key {
     }
 }
 
-/// Returns the graph without the device.
-fn canonical(graph: Graph) -> Result<Graph, NotCached> {
+/// Returns the graph of a descriptor without the device.
+fn canonical(content: &Arc<Content>) -> Result<Graph, NotCached> {
+    let graph = shadow::graph(content)?;
     match graph.nodes().iter().map(|node| node.kind).find(|kind| kind.name().is_none()) {
-        Some(kind) => Err(NotCached::UnknownKind(kind)),
-        None => graph.canonical().map_err(|_| NotCached::Unclear(Obstacle::TooMany)),
+        // The kind is newer than these bindings.
+        Some(kind) => Err(format!("{kind:?} is unknown to this layer").into()),
+        None => graph.canonical().map_err(|_| shadow::too_many()),
     }
 }
 
@@ -163,17 +123,17 @@ fn target(cudnn: &Cudnn, devices: &[ReferencedDevice]) -> Result<(DeviceSource, 
     for device in devices {
         let (target, text) = match device {
             ReferencedDevice::Handle(handle) if handles::living(handle.address) == *handle => {
-                (DeviceSource::Handle(*handle), cudnn.device_of(*handle).ok_or(NotCached::NoDevice)?)
+                (DeviceSource::Handle(*handle), cudnn.device_of(*handle).ok_or(NO_DEVICE)?)
             }
-            ReferencedDevice::Handle(_) => return Err(NotCached::Devices),
+            ReferencedDevice::Handle(_) => return Err(DEVICES),
             ReferencedDevice::Described(text) => (DeviceSource::Described, text.as_slice().into()),
-            ReferencedDevice::DescribedByHandle(_) | ReferencedDevice::Unknown => return Err(NotCached::NoDevice),
+            ReferencedDevice::DescribedByHandle(_) | ReferencedDevice::Unknown => return Err(NO_DEVICE),
         };
         match &found {
-            Some((_, known)) if *known != text => return Err(NotCached::Devices),
+            Some((_, known)) if *known != text => return Err(DEVICES),
             Some((DeviceSource::Handle(_), _)) => {}
             _ => found = Some((target, text)),
         }
     }
-    found.ok_or(NotCached::NoDevice)
+    found.ok_or(NO_DEVICE)
 }

@@ -43,7 +43,7 @@ use self::state::{STATE, State};
 use self::variables::Variables;
 use crate::cudnn::Cudnn;
 use crate::fork::{AtFork, Rank};
-use crate::report::{open, process_name, save_working_dir};
+use crate::report::{process_name, save_working_dir, write_summary};
 
 pub use self::options::{Options, configure};
 pub use self::recorded::{Recorded, device_name, environment};
@@ -93,7 +93,7 @@ impl Layer for Plans {
             prepared: OnceBox::new(),
         };
         STATE.begin("plans", state, Rank::Plans, &AT_FORK)?;
-        call_at_exit(write_summary);
+        call_at_exit(at_exit);
         Ok(Plans(()))
     }
 
@@ -116,21 +116,14 @@ impl Layer for Plans {
 }
 
 /// A forked child inherits descriptors, but counts its own plans.
-static AT_FORK: &[AtFork] = &[
-    AtFork::Inherited(finalize::CONFIGURATIONS.table()),
-    AtFork::Emptied(&statistics::NOT_CACHED),
-    AtFork::InChild(statistics::clear),
-];
+static AT_FORK: &[AtFork] =
+    &[AtFork::Inherited(finalize::CONFIGURATIONS.table()), AtFork::Emptied(&statistics::COUNTS)];
 
-extern "C" fn write_summary() {
+extern "C" fn at_exit() {
     let Some(state) = STATE.get() else { return };
     let Some(destination) = &state.summary else { return };
     let title = format!("cudnn-plans summary for process {}, {}", std::process::id(), process_name(state.host));
-    let text = statistics::report(&title);
-    let written = open(destination).and_then(|file| file.write(text.as_bytes()).map_err(|error| error.to_string()));
-    if let Err(reason) = written {
-        state.host.error(&format!("cannot write the summary: {reason}"));
-    }
+    write_summary(state.host, destination, &statistics::report(&title));
 }
 
 #[cfg(test)]

@@ -28,6 +28,6 @@ impl Options {
     }
 
     pub(super) fn chosen() -> (Options, Vec<cudnn_store::plans::StoreError>) {
-        CONFIGURED.get().map_or_else(Options::from_environment, |options| (options, Vec::new()))
+        configured().map_or_else(Options::from_environment, |options| (options, Vec::new()))
     }
 }

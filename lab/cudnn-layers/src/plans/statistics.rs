@@ -1,97 +1,71 @@
 //! Counts the layer's work in this process and formats the summary at exit.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::key::NotCached;
 use crate::lock::Lock;
 use crate::report::Shown;
 
-pub(super) struct Count {
-    times: AtomicU64,
-    nanoseconds: AtomicU64,
+/// What happened to a plan.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// It was restored, which took this time.
+    Restored,
+    /// It was restored, and cuDNN had taken this time to build it.
+    Saved,
+    /// cuDNN has built it in this time, and it was cached.
+    Built,
+    /// cuDNN has built it, and looking it up and caching it took this time.
+    Cached,
+    /// It was damaged, or cuDNN could not restore it.
+    Unusable,
+    /// It was built, but could not be written to the store.
+    NotWritten,
+    /// The engine compiles no code.
+    Precompiled,
+    NotCached(NotCached),
 }
 
-impl Count {
-    const fn new() -> Self {
-        Count { times: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) }
-    }
+/// The number of plans and the total time by event.
+pub(super) static COUNTS: Lock<BTreeMap<Event, (u64, Duration)>> = Lock::keeping(BTreeMap::new());
 
-    pub(super) fn add(&self, duration: Duration) -> u64 {
-        self.nanoseconds.fetch_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        self.times.fetch_add(1, Ordering::Relaxed)
-    }
+/// More than a process has, although a reason may name any attribute.
+const MAX_EVENTS: usize = 64;
 
-    fn get(&self) -> (u64, Duration) {
-        (self.times.load(Ordering::Relaxed), Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed)))
-    }
-
-    fn clear(&self) {
-        self.times.store(0, Ordering::Relaxed);
-        self.nanoseconds.store(0, Ordering::Relaxed);
-    }
-}
-
-/// Restored plans, with the time to restore them.
-pub(super) static RESTORED: Count = Count::new();
-/// The same plans, with the time that cuDNN originally took to build them.
-pub(super) static SAVED: Count = Count::new();
-/// Plans that cuDNN built and that were cached, with the time to build them.
-pub(super) static BUILT: Count = Count::new();
-/// The same plans, with the time to look them up and to cache them.
-pub(super) static CACHING: Count = Count::new();
-/// Cached plans that were damaged or that cuDNN could not restore.
-pub(super) static UNUSABLE: Count = Count::new();
-/// Plans that were built but could not be written to the store.
-pub(super) static NOT_WRITTEN: Count = Count::new();
-/// Plans with engines that compile no code.
-pub(super) static PRECOMPILED: Count = Count::new();
-
-/// The reasons why plans were not cached, with counts. Processes usually have only a few.
-pub(super) static NOT_CACHED: Lock<Vec<(NotCached, u64)>> = Lock::keeping(Vec::new());
-
-const MAX_REASONS: usize = 64;
-
-/// Counts a plan that is not cached. Returns whether the reason is new.
-pub(super) fn not_cached(reason: NotCached) -> bool {
-    let Some(mut reasons) = NOT_CACHED.lock() else { return false };
-    if let Some((_, count)) = reasons.iter_mut().find(|(known, _)| *known == reason) {
-        *count += 1;
+/// Counts a plan. Returns whether it is the first one with this event.
+pub(super) fn add(event: Event, duration: Duration) -> bool {
+    let Some(mut counts) = COUNTS.lock() else { return false };
+    if counts.len() >= MAX_EVENTS && !counts.contains_key(&event) {
         return false;
     }
-    if reasons.len() >= MAX_REASONS {
-        return false;
-    }
-    reasons.push((reason, 1));
-    true
-}
-
-/// Resets the counts that a forked child inherits from its parent.
-pub(super) fn clear() {
-    for count in [&RESTORED, &SAVED, &BUILT, &CACHING, &UNUSABLE, &NOT_WRITTEN, &PRECOMPILED] {
-        count.clear();
-    }
+    let (count, total) = counts.entry(event).or_default();
+    (*count, *total) = (*count + 1, total.saturating_add(duration));
+    *count == 1
 }
 
 pub(super) fn report(title: &str) -> String {
+    let counts = COUNTS.lock().map(|counts| counts.clone()).unwrap_or_default();
+    let count = |event| counts.get(&event).copied().unwrap_or_default();
+    let ((restored, restoring), (_, saved)) = (count(Event::Restored), count(Event::Saved));
+    let ((built, building), (_, caching)) = (count(Event::Built), count(Event::Cached));
     let mut text = format!("{title}\n");
-    let (restored, restoring) = RESTORED.get();
-    let (_, saved) = SAVED.get();
-    let (built, building) = BUILT.get();
     let _ = writeln!(text, "{restored:>8} restored in {} (building them took {})", Shown(restoring), Shown(saved));
-    let (_, keeping) = CACHING.get();
-    let _ = writeln!(text, "{built:>8} built in {} and cached in {}", Shown(building), Shown(keeping));
+    let _ = writeln!(text, "{built:>8} built in {} and cached in {}", Shown(building), Shown(caching));
     let mut line = |count: u64, what: &str| {
         if count > 0 {
             let _ = writeln!(text, "{count:>8} {what}");
         }
     };
-    line(UNUSABLE.get().0, "cached but unusable, built again");
-    line(NOT_WRITTEN.get().0, "built but not cached: cannot write to the plan store");
-    line(PRECOMPILED.get().0, "without compiled code, not cached");
-    let reasons = NOT_CACHED.lock().map(|reasons| reasons.clone()).unwrap_or_default();
-    let mut reasons: Vec<_> = reasons.into_iter().map(|(reason, count)| (count, reason.to_string())).collect();
+    line(count(Event::Unusable).0, "cached but unusable, built again");
+    line(count(Event::NotWritten).0, "built but not cached: cannot write to the plan store");
+    line(count(Event::Precompiled).0, "without compiled code, not cached");
+    let reason = |(event, (count, _)): (&Event, &(u64, Duration))| match event {
+        Event::NotCached(reason) => Some((*count, reason.clone())),
+        _ => None,
+    };
+    let mut reasons: Vec<_> = counts.iter().filter_map(reason).collect();
     reasons.sort_by(|a, b| b.cmp(a));
     for (count, reason) in reasons {
         line(count, &format!("not cached: {reason}"));

@@ -65,7 +65,7 @@ pub(crate) fn after(call: &Call<'_>, destruction: Option<super::Destruction>) {
             let [_, plan, _, size] = call.bits();
             // SAFETY: cuDNN has written the size.
             if let Some(size) = unsafe { accepted_word(size) } {
-                super::workspace_read(raw(plan), size as usize);
+                super::workspace_read(raw(plan), size.cast_signed());
             }
         }
         _ => {}

@@ -53,18 +53,14 @@ pub(crate) enum RecordedValue {
     /// A copy of the program's memory.
     Elements(Bytes),
     /// The contents of the descriptors at the time when the attribute was set.
-    Descriptors(Arc<[ChildDescriptor]>),
+    Descriptors(Arc<[Child]>),
     /// Not read, because cuDNN declares a different type or number of elements. See [`cudnn_graph::declared`].
     Undeclared,
     TooLarge,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) enum ChildDescriptor {
-    Known(Arc<Content>),
-    /// A null pointer, or a descriptor with an unknown origin.
-    Unknown,
-}
+/// The content of a descriptor, or `None` for a null pointer or a descriptor with an unknown origin.
+pub(crate) type Child = Option<Arc<Content>>;
 
 impl RecordedAttribute {
     /// Returns whether both are the same call, because two layers may report it.
@@ -72,11 +68,10 @@ impl RecordedAttribute {
         let is_same = match (&self.value, &other.value) {
             (RecordedValue::Elements(one), RecordedValue::Elements(other)) => one.as_slice() == other.as_slice(),
             (RecordedValue::Descriptors(one), RecordedValue::Descriptors(other)) => {
-                let is_same =
-                    |(one, other): (&ChildDescriptor, &ChildDescriptor)| match (one.content(), other.content()) {
-                        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-                        _ => false,
-                    };
+                let is_same = |(one, other): (&Child, &Child)| match (one, other) {
+                    (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                    _ => false,
+                };
                 one.len() == other.len() && one.iter().zip(other.iter()).all(is_same)
             }
             (RecordedValue::Undeclared, RecordedValue::Undeclared) => true,
@@ -104,11 +99,6 @@ impl Content {
         }
     }
 
-    /// Returns the content of a descriptor that `cudnnBackendInitialize` has reset.
-    pub(super) fn emptied(kind: Kind) -> Content {
-        Content::new(kind).uncertain()
-    }
-
     pub(super) fn uncertain(self) -> Content {
         Content { is_uncertain: true, ..self }
     }
@@ -127,7 +117,7 @@ impl Content {
 
     pub(super) fn set(&mut self, mut attribute: RecordedAttribute) -> Option<RecordedAttribute> {
         if let RecordedValue::Descriptors(children) = &attribute.value {
-            let deepest = children.iter().filter_map(ChildDescriptor::content).map(|child| child.depth).max();
+            let deepest = children.iter().flatten().map(|child| child.depth).max();
             let depth = deepest.unwrap_or(0).saturating_add(1);
             if depth < MAX_DEPTH {
                 self.depth = self.depth.max(depth);
@@ -180,10 +170,10 @@ impl Content {
 
     /// Returns the first descriptor of an attribute, if the program has set it.
     pub(crate) fn child(&self, name: Name) -> Option<&Arc<Content>> {
-        self.children(name).first()?.content()
+        self.children(name).first()?.as_ref()
     }
 
-    pub(crate) fn children(&self, name: Name) -> &[ChildDescriptor] {
+    pub(crate) fn children(&self, name: Name) -> &[Child] {
         match self.attribute(name) {
             Some(RecordedAttribute { value: RecordedValue::Descriptors(children), .. }) => children,
             _ => &[],
@@ -219,15 +209,6 @@ impl Content {
         };
         let own = self.facts.as_ref().map_or(0, |facts| facts.version());
         below.map_or(own, |below| own.wrapping_add(below.version()))
-    }
-}
-
-impl ChildDescriptor {
-    pub(crate) fn content(&self) -> Option<&Arc<Content>> {
-        match self {
-            ChildDescriptor::Known(content) => Some(content),
-            ChildDescriptor::Unknown => None,
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudnn_graph::MAX_NODES;
 
-use super::content::{ChildDescriptor, Content, RecordedValue};
+use super::content::{Content, RecordedValue};
 use super::elements::{Bytes, Kind, Name, Type};
 use super::handles::{self, Handle};
 
@@ -59,7 +59,7 @@ fn add(content: &Content, below: Option<&Arc<Content>>, found: &mut Vec<Referenc
                 found.extend(Handle::all_in(elements.as_slice()).map(ReferencedDevice::Handle));
             }
             RecordedValue::Descriptors(children) => {
-                let others = children.iter().filter_map(ChildDescriptor::content);
+                let others = children.iter().flatten();
                 others
                     .filter(|child| below.is_none_or(|below| !Arc::ptr_eq(below, child)))
                     .for_each(|child| add(child, None, found, remaining));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudnn_graph::element_size;
+use cudnn_graph::{Value, element_size};
 pub(crate) use cudnn_sys::types::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Raw,
     cudnnBackendDescriptorType_t as Kind,
@@ -49,17 +49,13 @@ impl std::fmt::Debug for Bytes {
     }
 }
 
-/// Returns elements that are integers, enums or booleans, or no elements for other types.
+/// Returns elements that are integers, enums, booleans or addresses, or no elements for other types.
 pub(crate) fn numbers(ty: Type, bytes: &[u8]) -> Vec<i64> {
-    match (ty, element_size(ty)) {
-        (Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_DOUBLE | Type::CUDNN_TYPE_FRACTION, _) => Vec::new(),
-        (_, Some(8)) => chunks(bytes, i64::from_ne_bytes),
-        (_, Some(4)) => chunks(bytes, |number| i64::from(i32::from_ne_bytes(number))),
-        (_, Some(1)) => bytes.iter().map(|byte| i64::from(*byte)).collect(),
+    // The addresses of a variant pack.
+    let ty = if ty == Type::CUDNN_TYPE_VOID_PTR { Type::CUDNN_TYPE_INT64 } else { ty };
+    let count = element_size(ty).and_then(|size| bytes.len().checked_div(size)).unwrap_or(0);
+    match Value::from_bytes(ty, count as i64, bytes) {
+        Some(Value::Integers(integers)) => integers,
         _ => Vec::new(),
     }
-}
-
-fn chunks<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> i64) -> Vec<i64> {
-    bytes.chunks_exact(N).filter_map(|chunk| chunk.try_into().ok().map(&number)).collect()
 }

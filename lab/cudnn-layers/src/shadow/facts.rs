@@ -7,6 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use cudnn_sys::types::{cudnnBackendBehaviorNote_t as BehaviorNote, cudnnBackendNumericalNote_t as NumericalNote};
+use once_cell::race::OnceBox;
+
 use super::elements::{Bytes, Name, Type, numbers};
 use crate::lock::{Guard, Lock};
 
@@ -21,6 +24,16 @@ pub(crate) struct DescriptorFacts {
     list: FactList,
     /// Whether the layer `tuned` recommends this engine.
     is_tuned: AtomicBool,
+    chosen: OnceBox<ChosenEngine>,
+}
+
+/// The engine of a configuration, as far as cuDNN reports it.
+#[derive(Debug, Default)]
+pub(crate) struct ChosenEngine {
+    pub(crate) engine: Option<i64>,
+    pub(crate) numerical_notes: Vec<NumericalNote>,
+    pub(crate) behavior_notes: Vec<BehaviorNote>,
+    pub(crate) knobs: Vec<(u32, i64)>,
 }
 
 struct FactList(Lock<Vec<Fact>>);
@@ -65,6 +78,16 @@ impl DescriptorFacts {
         self.is_tuned.load(Ordering::Relaxed)
     }
 
+    /// Call this if a layer has read the engine of this configuration.
+    pub(crate) fn set_chosen(&self, engine: ChosenEngine) {
+        let _ = self.chosen.set(Box::new(engine));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    pub(super) fn chosen(&self) -> Option<&ChosenEngine> {
+        self.chosen.get()
+    }
+
     /// Returns the integers of an attribute, if the program has read it.
     pub(crate) fn numbers(&self, name: Name) -> Vec<i64> {
         let Some((_gate, list)) = self.lock() else { return Vec::new() };
@@ -83,8 +106,8 @@ impl DescriptorFacts {
         }
     }
 
-    /// Stores the elements of an attribute that the program or a layer has read.
-    pub(crate) fn learn(&self, name: Name, ty: Type, bytes: &[u8]) {
+    /// Stores the elements of an attribute that the program has read.
+    pub(super) fn learn(&self, name: Name, ty: Type, bytes: &[u8]) {
         let Some((_gate, mut list)) = self.lock() else { return };
         let is_full = list.len() >= MAX_FACTS;
         match list.iter_mut().find(|fact| fact.name == name) {
@@ -98,9 +121,9 @@ impl DescriptorFacts {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Stores that the program or a layer has read `count` descriptors from an attribute. The caller attaches the
+    /// Stores that the program has read `count` descriptors from an attribute. The caller attaches the
     /// returned facts to the program's descriptors.
-    pub(crate) fn learn_children(&self, name: Name, count: usize) -> Vec<Arc<DescriptorFacts>> {
+    pub(super) fn learn_children(&self, name: Name, count: usize) -> Vec<Arc<DescriptorFacts>> {
         let count = count.min(MAX_CHILDREN);
         let Some((_gate, mut list)) = self.lock() else { return Vec::new() };
         let index = list.iter().position(|fact| fact.name == name).unwrap_or(list.len());

@@ -1,44 +1,31 @@
 //! Converts the contents of descriptors to graphs, the model that all other modules use.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use cudnn_graph::{Attribute, Graph, GraphBuilder, MAX_NODES, Node, Value};
 
-use super::content::{self, ChildDescriptor, Content};
+use super::content::{self, Content};
 use super::elements::{Name, Type};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Obstacle {
-    /// Creating a descriptor or setting an attribute bypassed the layers.
-    Unseen,
-    Uncertain,
-    /// An attribute was set with elements that cuDNN does not declare.
-    Undeclared(Name),
-    TooLarge(Name),
-    TooMany,
-}
+/// Why a descriptor cannot be converted.
+pub(crate) type Obstacle = Cow<'static, str>;
 
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Obstacle::Unseen => f.write_str("the history of a descriptor is incomplete"),
-            Obstacle::Uncertain => {
-                f.write_str("a descriptor was set twice, rejected a change, was reset, or was read from another one")
-            }
-            Obstacle::Undeclared(name) => write!(f, "{name:?} was set to undeclared elements"),
-            Obstacle::TooLarge(name) => write!(f, "{name:?} is too large"),
-            Obstacle::TooMany => write!(f, "there are more than {MAX_NODES} descriptors"),
-        }
-    }
+/// Creating a descriptor or setting an attribute bypassed the layers.
+pub(crate) const UNSEEN: Obstacle = Cow::Borrowed("the history of a descriptor is incomplete");
+pub(crate) const UNCERTAIN: Obstacle =
+    Cow::Borrowed("a descriptor was set twice, rejected a change, was reset, or was read from another one");
+
+pub(crate) fn too_many() -> Obstacle {
+    format!("there are more than {MAX_NODES} descriptors").into()
 }
 
 /// Returns a descriptor with everything that it refers to.
 pub(crate) fn graph(content: &Arc<Content>) -> Result<Graph, Obstacle> {
     let mut conversion = Conversion { is_strict: true, ..Conversion::default() };
     conversion.add(content)?;
-    conversion.builder.finish().map_err(|_| Obstacle::TooMany)
+    conversion.builder.finish().map_err(|_| too_many())
 }
 
 /// Returns the known parts of a descriptor and its children, or an empty graph if there are too many.
@@ -65,13 +52,13 @@ impl Conversion {
         }
         // The attributes of descriptors that cuDNN filled are unknown.
         if self.is_strict && (content.lacks_attributes || content.origin.is_some()) {
-            return Err(Obstacle::Unseen);
+            return Err(UNSEEN);
         }
         if self.is_strict && content.is_uncertain {
-            return Err(Obstacle::Uncertain);
+            return Err(UNCERTAIN);
         }
         if self.by_address.len() > MAX_NODES {
-            return Err(Obstacle::TooMany);
+            return Err(too_many());
         }
         let mut attributes = Vec::with_capacity(content.attributes.len());
         for attribute in &content.attributes {
@@ -88,27 +75,26 @@ impl Conversion {
 
     fn value(&mut self, attribute: &content::RecordedAttribute) -> Result<Value, Obstacle> {
         let name = attribute.name;
+        let undeclared = || format!("{name:?} was set to undeclared elements").into();
+        let too_large = || format!("{name:?} is too large").into();
         match &attribute.value {
             // Compiled plans are not part of a graph.
-            _ if name == Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION => Err(Obstacle::TooLarge(name)),
+            _ if name == Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION => Err(too_large()),
             content::RecordedValue::Elements(_) if attribute.ty == Type::CUDNN_TYPE_HANDLE => {
                 Ok(Value::Handles(usize::try_from(attribute.count).unwrap_or(0)))
             }
             content::RecordedValue::Elements(bytes) => {
                 let value = Value::from_bytes(attribute.ty, attribute.count, bytes.as_slice());
-                value.ok_or(Obstacle::Undeclared(name))
+                value.ok_or_else(undeclared)
             }
             content::RecordedValue::Descriptors(children) => {
                 let is_strict = self.is_strict;
-                let places = children.iter().map(|child| match child {
-                    ChildDescriptor::Known(child) => self.add(child),
-                    ChildDescriptor::Unknown => Err(Obstacle::Unseen),
-                });
+                let places = children.iter().map(|child| child.as_ref().map_or(Err(UNSEEN), |child| self.add(child)));
                 let known = places.filter(|place| is_strict || place.is_ok());
                 Ok(Value::Nodes(known.collect::<Result<_, _>>()?))
             }
-            content::RecordedValue::Undeclared => Err(Obstacle::Undeclared(name)),
-            content::RecordedValue::TooLarge => Err(Obstacle::TooLarge(name)),
+            content::RecordedValue::Undeclared => Err(undeclared()),
+            content::RecordedValue::TooLarge => Err(too_large()),
         }
     }
 }

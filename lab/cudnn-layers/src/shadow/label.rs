@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use cudnn_graph::{label, names};
 
-use super::content::{ChildDescriptor, Content};
+use super::content::Content;
 use super::elements::{Kind, Name};
-use super::facts::DescriptorFacts;
+use super::facts::{ChosenEngine, DescriptorFacts};
 use super::graph::known_parts;
 use crate::report::rounded;
 
@@ -61,18 +61,29 @@ fn add_details(content: &Content, text: &mut String) {
         }
         None => Some(KnownDescriptor::Set(content)),
     };
-    let index = engine.as_ref().and_then(|engine| engine.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
-    if let Some((engine, index)) = engine.zip(index) {
+    let chosen = configuration.and_then(|configuration| configuration.facts.as_ref()?.chosen());
+    let known = |name| engine.as_ref().map(|engine| engine.numbers(name)).unwrap_or_default();
+    let index = known(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX).first().copied();
+    if let Some(index) = index.or_else(|| chosen?.engine) {
         let _ = write!(text, "; engine {index}");
         let choices = configuration.map(|it| KnownDescriptor::Set(it).parts(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES));
-        let knobs: Vec<String> = choices.iter().flatten().filter_map(knob).collect();
+        let mut knobs: Vec<String> = choices.iter().flatten().filter_map(knob).collect();
+        if let Some(chosen) = chosen.filter(|_| knobs.is_empty()) {
+            knobs.extend(chosen.knobs.iter().map(|(knob, value)| format!("{}={value}", names::knob((*knob).into()))));
+        }
         if let Some(shown) = knobs.get(..knobs.len().min(MAX_KNOBS)).filter(|shown| !shown.is_empty()) {
             let more = if knobs.len() > MAX_KNOBS { " .." } else { "" };
             let _ = write!(text, " {{{}{more}}}", shown.join(" "));
         }
-        let numerical = engine.numbers(Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE).into_iter().map(names::numerical_note);
-        let behavior = engine.numbers(Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE).into_iter().map(names::behavior_note);
-        numerical.chain(behavior).for_each(|note| text.extend([" ", &note]));
+        let (numerical, behavior): (Vec<i64>, Vec<i64>) = match chosen {
+            Some(ChosenEngine { numerical_notes, behavior_notes, .. }) => (
+                numerical_notes.iter().map(|note| note.0.into()).collect(),
+                behavior_notes.iter().map(|note| note.0.into()).collect(),
+            ),
+            None => (known(Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE), known(Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE)),
+        };
+        let numerical = numerical.into_iter().map(names::numerical_note);
+        numerical.chain(behavior.into_iter().map(names::behavior_note)).for_each(|note| text.extend([" ", &note]));
         if let Some((place, count)) = place(content) {
             let tuned = if is_tuned(content) { ", tuned" } else { "" };
             let _ = write!(text, "; proposal {place} of {count}{tuned}");
@@ -98,8 +109,7 @@ impl<'a> KnownDescriptor<'a> {
             KnownDescriptor::Set(content) => (content.children(name), content.facts.as_ref()),
             KnownDescriptor::Read(facts) => (&[][..], Some(facts)),
         };
-        let set: Vec<_> =
-            set.iter().filter_map(ChildDescriptor::content).map(|content| KnownDescriptor::Set(content)).collect();
+        let set: Vec<_> = set.iter().flatten().map(|content| KnownDescriptor::Set(content)).collect();
         let read = || {
             facts.map(|facts| facts.children(name)).unwrap_or_default().into_iter().map(KnownDescriptor::Read).collect()
         };

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use cudnn_graph::{declared, element_size};
 
-use content::{ChildDescriptor, Content, RecordedAttribute, RecordedValue};
+use content::{Content, RecordedAttribute, RecordedValue};
 use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
 use table::{CachedLabel, ShadowEntry, TABLE};
 
@@ -43,7 +43,7 @@ use crate::fork::AtFork;
 use crate::program_memory::{accepted, accepted_word, accepted_words};
 use crate::trial;
 
-pub(crate) use graph::{Obstacle, graph, known_parts};
+pub(crate) use graph::{UNSEEN, graph, known_parts, too_many};
 pub(crate) use label::{bytes, place};
 
 pub(crate) static AT_FORK: &[AtFork] =
@@ -51,17 +51,13 @@ pub(crate) static AT_FORK: &[AtFork] =
 
 /// Call this when `cudnnBackendCreateDescriptor` has returned a descriptor.
 pub(crate) fn created(kind: Kind, descriptor: Raw) {
-    let content = Arc::new(Content::new(kind));
-    let address = descriptor.addr();
-    TABLE.insert(address, ShadowEntry::new(content));
+    TABLE.insert(descriptor.addr(), ShadowEntry::new(Arc::new(Content::new(kind))));
 }
 
 /// Call this when `cudnnBackendInitialize` has reset a descriptor.
 pub(crate) fn initialized(descriptor: Raw) {
-    let address = descriptor.addr();
-    let _former = TABLE.with_value(address, |record| {
-        let emptied = Content::emptied(record.content.kind);
-        record.replace(Arc::new(emptied))
+    let _former = TABLE.with_value(descriptor.addr(), |record| {
+        record.replace(Arc::new(Content::new(record.content.kind).uncertain()))
     });
 }
 
@@ -70,7 +66,6 @@ pub(crate) fn initialized(descriptor: Raw) {
 /// # Safety
 /// cuDNN returned success for these arguments, so that declared elements are readable.
 pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) {
-    let address = descriptor.addr();
     let value = if elements.is_null() || !declared::is_declared(name, ty, count) {
         RecordedValue::Undeclared
     } else if ty == Type::CUDNN_TYPE_HANDLE {
@@ -85,19 +80,17 @@ pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count:
         unsafe { content::elements_of(ty, count, elements.cast()) }
     };
     let attribute = RecordedAttribute { name, ty, count, value };
-    let _former = TABLE.with_value(address, |record| record.change(|content| content.set(attribute)));
+    let _former = TABLE.with_value(descriptor.addr(), |record| record.change(|content| content.set(attribute)));
 }
 
 /// Call this when `cudnnBackendSetAttribute` or `cudnnBackendInitialize` has failed. The descriptor may have changed.
 pub(crate) fn failed(descriptor: Raw) {
-    let address = descriptor.addr();
-    let _former = TABLE.with_value(address, |record| record.change(|content| content.is_uncertain = true));
+    let _former = TABLE.with_value(descriptor.addr(), |record| record.change(|content| content.is_uncertain = true));
 }
 
 /// Call this when `cudnnBackendFinalize` has finalized a descriptor.
 pub(crate) fn finalized(descriptor: Raw) {
-    let address = descriptor.addr();
-    let _former = TABLE.with_value(address, |record| {
+    let _former = TABLE.with_value(descriptor.addr(), |record| {
         let is_changed = !record.content.is_finalized;
         is_changed.then(|| record.change(|content| content.is_finalized = true))
     });
@@ -105,8 +98,7 @@ pub(crate) fn finalized(descriptor: Raw) {
 
 /// Call this when a layer refuses a descriptor that cuDNN has finalized.
 pub(crate) fn refused(descriptor: Raw, reason: &Arc<str>) {
-    let address = descriptor.addr();
-    let _former = TABLE.with_value(address, |record| {
+    let _former = TABLE.with_value(descriptor.addr(), |record| {
         record.change(|content| {
             content.is_finalized = false;
             content.refusal.replace(reason.clone())
@@ -191,7 +183,7 @@ unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elem
     let descriptors = unsafe { accepted_words(elements.expose_provenance() as u64, count) };
     for (index, address) in descriptors.enumerate() {
         let address = address as usize;
-        let set = source.children(name).get(index).and_then(ChildDescriptor::content);
+        let set = source.children(name).get(index).and_then(Option::as_ref);
         let filled = |kind| {
             let content = match (set, facts.get(index)) {
                 // The program set this descriptor itself.
@@ -222,18 +214,16 @@ fn may_have_hidden_state(name: Name) -> bool {
 }
 
 /// Call this when `cudnnGetExecutionPlanWorkspaceSize` has returned a size.
-pub(crate) fn workspace_read(plan: Raw, size: usize) {
+pub(crate) fn workspace_read(plan: Raw, size: i64) {
     let Some(content) = content(plan) else { return };
     if let Some(facts) = &content.facts {
-        let size = size as i64;
         let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
         facts.learn(name, Type::CUDNN_TYPE_INT64, &size.to_ne_bytes());
     }
 }
 
 pub(crate) fn content(descriptor: Raw) -> Option<Arc<Content>> {
-    let address = descriptor.addr();
-    TABLE.with_value(address, |record| record.content.clone())
+    TABLE.with_value(descriptor.addr(), |record| record.content.clone())
 }
 
 /// Returns a line that describes a descriptor: see [`label`]. Returns `None` for unknown descriptors and for kinds
@@ -307,6 +297,5 @@ unsafe fn children(count: i64, elements: *const c_void) -> RecordedValue {
     }
     // SAFETY: guaranteed by the caller.
     let addresses = unsafe { accepted_words(elements.expose_provenance() as u64, count) };
-    let child = |address| content(calls::raw(address)).map_or(ChildDescriptor::Unknown, ChildDescriptor::Known);
-    RecordedValue::Descriptors(addresses.map(child).collect())
+    RecordedValue::Descriptors(addresses.map(|address| content(calls::raw(address))).collect())
 }

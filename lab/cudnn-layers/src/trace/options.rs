@@ -34,7 +34,7 @@ configured_in_code!(Options);
 
 impl Options {
     pub(super) fn chosen() -> Result<Options, String> {
-        let mut options = CONFIGURED.get().map_or_else(|| Options::from_variables(variable), Ok)?;
+        let mut options = configured().map_or_else(|| Options::from_variables(variable), Ok)?;
         let has_output = options.chrome.is_some() || options.lines.is_some() || options.nvtx.is_some();
         if !has_output && options.summary.is_none() {
             options.summary = Some(Destination::Stderr);

@@ -13,7 +13,7 @@ use super::options::Options;
 use super::summary;
 use crate::fork::{self, AtFork, Rank};
 use crate::leaked::Leaked;
-use crate::report::{open, process_name, save_working_dir};
+use crate::report::{process_name, save_working_dir, write_summary};
 use crate::shadow;
 use crate::table::Table;
 
@@ -137,10 +137,7 @@ extern "C" fn finish() {
     }
     let Some(destination) = &tracer.options.summary else { return };
     let title = format!("cudnn-trace summary for process {}, {}", tracer.process, process_name(tracer.host));
-    let Some(report) = summary::report(&title) else { return };
-    let written = open(destination)
-        .and_then(|file| file.write(format!("\n{report}\n").as_bytes()).map_err(|error| error.to_string()));
-    if let Err(reason) = written {
-        tracer.host.error(&format!("cannot write the summary: {reason}"));
+    if let Some(report) = summary::report(&title) {
+        write_summary(tracer.host, destination, &format!("\n{report}\n"));
     }
 }

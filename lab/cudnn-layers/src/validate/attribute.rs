@@ -1,13 +1,14 @@
 //! Checks the attributes that the program sets.
 
 use cudnn_graph::operation::{attribute_prefix, is_operation};
+use cudnn_graph::{declared, names};
 
 use super::message::State;
 use super::rules;
-use super::texts::{ID, attribute, kind_name, subject};
+use super::texts::{self, attribute, kind_name};
 use crate::shadow;
-use crate::shadow::content::{ChildDescriptor, Content};
-use crate::shadow::elements::{Kind, Name, Raw};
+use crate::shadow::content::Content;
+use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 enum Expected {
     Kind(Kind),
@@ -40,31 +41,19 @@ fn expected(name: Name) -> Option<Expected> {
         Name::CUDNN_ATTR_ENGINECFG_ENGINE => Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR,
         Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES => Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
         Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG => Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
-        Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC
-        | Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC
-        | Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC
-        | Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC
-        | Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC
-        | Name::CUDNN_ATTR_OPERATION_POINTWISE_TDESC
-        | Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC
-        | Name::CUDNN_ATTR_OPERATION_POINTWISE_DXDESC
-        | Name::CUDNN_ATTR_OPERATION_POINTWISE_DYDESC
-        | Name::CUDNN_ATTR_OPERATION_REDUCTION_XDESC
-        | Name::CUDNN_ATTR_OPERATION_REDUCTION_YDESC
-        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X
-        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W
-        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y
-        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX
-        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W
-        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY
-        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X
-        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW
-        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY
-        | Name::CUDNN_ATTR_OPERATION_RESHAPE_XDESC
-        | Name::CUDNN_ATTR_OPERATION_RESHAPE_YDESC
-        | Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC => Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+        Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC => Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+        name if is_operand(name) => Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR,
         _ => return None,
     }))
+}
+
+/// Returns whether an attribute without a special meaning is a tensor of an operation.
+fn is_operand(name: Name) -> bool {
+    const OPERATIONS: [&str; 5] = ["CONVOLUTION", "MATMUL", "POINTWISE", "REDUCTION", "RESHAPE"];
+    let text = names::attribute(name);
+    let operation = text.strip_prefix("OPERATION_").and_then(|text| text.split('_').next());
+    operation.is_some_and(|operation| OPERATIONS.contains(&operation))
+        && declared::most(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR) > 0
 }
 
 pub(super) fn check_child(state: &State, parent: Kind, name: Name, child: &Content) {
@@ -73,7 +62,7 @@ pub(super) fn check_child(state: &State, parent: Kind, name: Name, child: &Conte
         Expected::Kind(kind) => kind_name(kind),
         Expected::Operation => "an operation".to_owned(),
     };
-    let (parent, name, child) = (kind_name(parent), attribute(name), subject(child.kind, child.number(ID)));
+    let (parent, name, child) = (kind_name(parent), attribute(name), texts::descriptor(child));
     state.report(&rules::WRONG_KIND, &format!("{parent}: {name} is {child}, expected {expected}"));
 }
 
@@ -82,14 +71,14 @@ pub(super) fn accepted(state: &State, descriptor: Raw, name: Name) {
         return;
     }
     let Some(parent) = shadow::content(descriptor) else { return };
-    for child in parent.children(name).iter().filter_map(ChildDescriptor::content) {
+    for child in parent.children(name).iter().flatten() {
         check_child(state, parent.kind, name, child);
     }
 }
 
 pub(super) fn refused(state: &State, descriptor: Raw, name: Name) {
     let Some(content) = shadow::content(descriptor) else { return };
-    let (of, name) = (subject(content.kind, content.number(ID)), (name, attribute(name)));
+    let (of, name) = (texts::descriptor(&content), (name, attribute(name)));
     if let Some(owner) = owner(name.0).filter(|owner| *owner != content.kind) {
         let owner = kind_name(owner);
         state.report(&rules::WRONG_ATTRIBUTE, &format!("{of}: {} is an attribute of {owner}", name.1));

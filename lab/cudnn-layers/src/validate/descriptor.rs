@@ -1,11 +1,12 @@
 //! Checks single descriptors when the program creates and finalizes them.
 
 use cudnn_graph::Value;
+use cudnn_graph::label::numbers as shape;
 use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode};
 
 use super::message::State;
 use super::rules::{self, ValidationRule};
-use super::texts::{ID, attribute, kind_name, shape, subject};
+use super::texts::{attribute, descriptor as subject, kind_name};
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name};
 
@@ -37,12 +38,9 @@ pub(super) fn finalizing(state: &State, content: &Content) {
     if content.is_finalized || content.origin.is_some() || !is_known(content) {
         return;
     }
-    for (_, name, rule) in NEEDED.iter().filter(|(kind, ..)| *kind == content.kind) {
-        if content.attribute(*name).is_none() {
-            state.report(
-                rule,
-                &format!("{}: {} is not set", subject(content.kind, content.number(ID)), attribute(*name)),
-            );
+    for (_, needed, rule) in NEEDED.iter().filter(|(kind, ..)| *kind == content.kind) {
+        if content.attribute(*needed).is_none() {
+            state.report(rule, &format!("{}: {} is not set", subject(content), attribute(*needed)));
         }
     }
     match content.kind {
@@ -61,10 +59,7 @@ pub(super) fn finalization_refused(state: &State, content: &Content) {
         Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => {
             let index = content.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
             if let Some(index) = index.filter(|index| *index < 0) {
-                state.report(
-                    &rules::NEGATIVE_ENGINE,
-                    &format!("{}: the index is {index}", subject(content.kind, content.number(ID))),
-                );
+                state.report(&rules::NEGATIVE_ENGINE, &format!("{}: the index is {index}", subject(content)));
             }
         }
         _ => {}
@@ -72,8 +67,7 @@ pub(super) fn finalization_refused(state: &State, content: &Content) {
 }
 
 fn tensor(state: &State, content: &Content) {
-    let report =
-        |rule, text: String| state.report(rule, &format!("{}: {text}", subject(content.kind, content.number(ID))));
+    let report = |rule, text: String| state.report(rule, &format!("{}: {text}", subject(content)));
     let dims = content.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
     if dims.contains(&0) {
         report(&rules::ZERO_DIMENSION, format!("the dimensions are {}, expected at least 1 each", shape(&dims)));
@@ -103,10 +97,7 @@ fn pointwise(state: &State, content: &Content) {
     if let (true, Some(lower), Some(upper)) = (is_relu, lower, upper)
         && lower > upper
     {
-        let text = format!(
-            "{}: the lower clip {lower} is above the upper clip {upper}",
-            subject(content.kind, content.number(ID))
-        );
+        let text = format!("{}: the lower clip {lower} is above the upper clip {upper}", subject(content));
         state.report(&rules::CLIP, &text);
     }
 }
@@ -115,8 +106,7 @@ fn convolution(state: &State, content: &Content) {
     for name in [Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS] {
         let padding = content.numbers(name);
         if padding.iter().any(|number| *number < 0) {
-            let text =
-                format!("{}: {} is {}", subject(content.kind, content.number(ID)), attribute(name), shape(&padding));
+            let text = format!("{}: {} is {}", subject(content), attribute(name), shape(&padding));
             state.report(&rules::NEGATIVE_PADDING, &format!("{text}, expected at least 0 each"));
         }
     }

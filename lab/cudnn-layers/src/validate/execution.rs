@@ -10,7 +10,7 @@ use super::descriptor::is_known;
 use super::graph;
 use super::message::State;
 use super::rules::{self, ValidationRule};
-use super::texts::{OperationPosition, tensor};
+use super::texts::{positions, tensor};
 use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
@@ -60,9 +60,8 @@ fn collect(plan: Raw, content: &Arc<Content>) -> Option<Tensors> {
     let graph = graph::known(graph)?;
     let operations = Operation::all_of(&graph);
     let mut all: Vec<PackEntry> = Vec::new();
-    for (index, operation) in operations.iter().enumerate() {
-        let place =
-            OperationPosition { operation, number: Some((index + 1, operations.len())), is_in_attention: false };
+    for place in positions(&operations) {
+        let operation = place.operation;
         for operand in operation.operands().filter(|operand| !operand.tensor.is_virtual()) {
             let text = format!("{} of {place}", tensor(operation, operand));
             all.extend(entry(operand.tensor, text, true));

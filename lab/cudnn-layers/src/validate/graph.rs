@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cudnn_graph::label::numbers as shape;
 use cudnn_graph::names::data_type;
 use cudnn_graph::operation::{has_known_roles, is_operation};
 use cudnn_graph::{Graph, Node, Operand, Operation};
 use cudnn_sys::types::cudnnDataType_t as DataType;
 
 use super::message::State;
-use super::texts::{OperationPosition, shape, tensor};
+use super::texts::{OperationPosition, positions, tensor};
 use super::{operation, rules};
 use crate::lock::Lock;
 use crate::shadow;
@@ -28,17 +29,12 @@ pub(super) fn known(content: &Arc<Content>) -> Option<Graph> {
     graph.operations().iter().all(|operation| is_operation(operation.kind)).then_some(graph)
 }
 
-fn place<'a>(operations: &'a [Operation<'a>], index: usize) -> Option<OperationPosition<'a>> {
-    let operation = operations.get(index)?;
-    Some(OperationPosition { operation, number: Some((index + 1, operations.len())), is_in_attention: false })
-}
-
 /// Checks an operation that cuDNN has refused, without a graph.
 pub(super) fn operation_refused(state: &State, content: &Arc<Content>) {
     let graph = shadow::graph(content);
     if let Some((graph, root)) = graph.as_ref().ok().and_then(|graph| Some((graph, graph.root()?))) {
-        let place = OperationPosition { operation: &Operation::new(graph, root), number: None, is_in_attention: false };
-        operation::check(state, &place, true);
+        let place = OperationPosition { operation: &Operation::new(graph, root), number: None };
+        operation::check(state, place, false, true);
     }
 }
 
@@ -46,10 +42,8 @@ pub(super) fn finalized(state: &State, graph: &Arc<Content>, has_failed: bool) {
     let Some(graph) = known(graph) else { return };
     let operations = Operation::all_of(&graph);
     let is_in_attention = is_attention(&operations);
-    for index in 0..operations.len() {
-        if let Some(place) = place(&operations, index) {
-            operation::check(state, &OperationPosition { is_in_attention, ..place }, has_failed);
-        }
+    for place in positions(&operations) {
+        operation::check(state, place, is_in_attention, has_failed);
     }
     let check = GraphCheck::new(state, &operations);
     check.ids();
@@ -79,7 +73,9 @@ pub(super) fn used(state: &State, graph: &Arc<Content>) {
 
 #[derive(Clone, Copy)]
 struct TensorUse<'a> {
+    /// The index of the operation.
     operation: usize,
+    place: OperationPosition<'a>,
     is_output: bool,
     operand: &'a Operand<'a>,
 }
@@ -95,7 +91,8 @@ struct GraphCheck<'a> {
 impl<'a> GraphCheck<'a> {
     fn new(state: &'a State, operations: &'a [Operation<'a>]) -> Self {
         let (mut uses, mut by_id, mut has_all_ids) = (Vec::new(), BTreeMap::<i64, Vec<usize>>::new(), true);
-        for (index, operation) in operations.iter().enumerate() {
+        for (index, place) in positions(operations).enumerate() {
+            let operation = place.operation;
             let outputs = operation.outputs.iter().map(|operand| (true, operand));
             for (is_output, operand) in operation.inputs.iter().map(|operand| (false, operand)).chain(outputs) {
                 let Some(id) = operand.tensor.uid() else {
@@ -103,7 +100,7 @@ impl<'a> GraphCheck<'a> {
                     continue;
                 };
                 by_id.entry(id).or_default().push(uses.len());
-                uses.push((id, TensorUse { operation: index, is_output, operand }));
+                uses.push((id, TensorUse { operation: index, place, is_output, operand }));
             }
         }
         GraphCheck { state, operations, uses, by_id, has_all_ids }
@@ -115,17 +112,13 @@ impl<'a> GraphCheck<'a> {
     }
 
     /// Returns a text such as `output y (tensor 4) of relu, operation 2 of 2`.
-    fn text(&self, found: TensorUse<'_>) -> String {
-        match place(self.operations, found.operation) {
-            Some(place) => format!("{} of {place}", tensor(place.operation, found.operand)),
-            None => String::new(),
-        }
+    fn text(found: TensorUse<'_>) -> String {
+        format!("{} of {}", tensor(found.place.operation, found.operand), found.place)
     }
 
     fn report(&self, rule: &rules::ValidationRule, found: TensorUse<'_>, what: &str) {
-        if let Some(place) = place(self.operations, found.operation) {
-            self.state.report(rule, &format!("{place}: {} {what}", tensor(place.operation, found.operand)));
-        }
+        let TensorUse { place, operand, .. } = found;
+        self.state.report(rule, &format!("{place}: {} {what}", tensor(place.operation, operand)));
     }
 
     /// Finds different tensors with the same id. Programs may create several equal descriptors for a tensor.
@@ -133,7 +126,7 @@ impl<'a> GraphCheck<'a> {
         for (id, found) in &self.uses {
             let Some(first) = self.uses_of(*id).next() else { continue };
             if let Some((one, other)) = difference(first.operand.tensor, found.operand.tensor) {
-                self.report(&rules::DUPLICATE_ID, *found, &format!("is {other}, but {} is {one}", self.text(first)));
+                self.report(&rules::DUPLICATE_ID, *found, &format!("is {other}, but {} is {one}", Self::text(first)));
             }
         }
     }
@@ -142,7 +135,7 @@ impl<'a> GraphCheck<'a> {
         for (id, found) in self.uses.iter().filter(|(_, found)| found.is_output) {
             let first = self.uses_of(*id).find(|found| found.is_output);
             if let Some(first) = first.filter(|first| first.operation != found.operation) {
-                self.report(&rules::TWO_PRODUCERS, *found, &format!("is also {}", self.text(first)));
+                self.report(&rules::TWO_PRODUCERS, *found, &format!("is also {}", Self::text(first)));
             }
         }
     }
@@ -213,8 +206,8 @@ impl<'a> GraphCheck<'a> {
             let ids = tensors.get(index).map(Vec::as_slice).unwrap_or_default();
             next.extend(ids.iter().flat_map(|id| self.uses_of(*id)).map(|found| found.operation));
         }
-        let first = is_connected.iter().position(|is_connected| !is_connected);
-        if let Some(place) = first.and_then(|index| place(self.operations, index)) {
+        let mut places = positions(self.operations).zip(is_connected);
+        if let Some((place, _)) = places.find(|(_, is_connected)| !is_connected) {
             let tensors: Vec<_> = place.operation.operands().map(|operand| tensor(place.operation, operand)).collect();
             let what = format!("{place}: {} connect it to no operation before it", tensors.join(" and "));
             self.state.report(&rules::DISCONNECTED, &what);
@@ -226,8 +219,7 @@ impl<'a> GraphCheck<'a> {
         let has_softmax = ["reduce_max", "reduce_add"].iter().all(|name| count(self.operations, name) > 0);
         let is_composed = is_attention(self.operations) && has_softmax;
         for (_, found) in &self.uses {
-            let Some(operation) = self.operations.get(found.operation) else { continue };
-            let is_query = match operation.node.kind {
+            let is_query = match found.place.operation.node.kind {
                 Kind::CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR
                 | Kind::CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR => found.operand.role == "q",
                 Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR => is_composed && found.operand.role == "a",

@@ -1,5 +1,6 @@
 //! Checks single operations: operands, types and shapes.
 
+use cudnn_graph::label::numbers as text;
 use cudnn_graph::layout::overlaps;
 use cudnn_graph::operation::convolution_attributes;
 use cudnn_graph::shape::{self, Broadcast};
@@ -8,7 +9,7 @@ use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode
 
 use super::message::State;
 use super::rules::{self, ValidationRule};
-use super::texts::{OperationPosition, attribute, shape as text, subject, tensor};
+use super::texts::{OperationPosition, attribute, subject, tensor};
 use crate::shadow::elements::{Kind, Name};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,8 +36,8 @@ fn operands(mode: Mode) -> Operands {
 }
 
 /// `has_failed` means that cuDNN refused the operation or the graph.
-pub(super) fn check(state: &State, place: &OperationPosition<'_>, has_failed: bool) {
-    let check = OperationCheck { state, place, node: place.operation.node };
+pub(super) fn check(state: &State, place: OperationPosition<'_>, is_in_attention: bool, has_failed: bool) {
+    let check = OperationCheck { state, place, is_in_attention, node: place.operation.node };
     if has_failed {
         check.finalized();
     }
@@ -51,7 +52,8 @@ pub(super) fn check(state: &State, place: &OperationPosition<'_>, has_failed: bo
 
 struct OperationCheck<'a> {
     state: &'a State,
-    place: &'a OperationPosition<'a>,
+    place: OperationPosition<'a>,
+    is_in_attention: bool,
     node: &'a Node,
 }
 
@@ -99,7 +101,7 @@ impl OperationCheck<'_> {
         let Some(output) = operation.outputs.first() else { return };
         // Engines for attention recognize the pattern of operations and ignore the shapes between them. For example,
         // cudnn-frontend 1.32 sets a wrong one in an attention with sink tokens.
-        if self.place.is_in_attention && output.tensor.is_virtual() {
+        if self.is_in_attention && output.tensor.is_virtual() {
             return;
         }
         if operation.operands().any(|operand| operand.tensor.is_vectorized()) {

@@ -25,6 +25,6 @@ configured_in_code!(Options);
 impl Options {
     pub(super) fn chosen() -> Options {
         let of_environment = || variable(VARIABLE).map(|value| Options { output: Destination::parse(&value) });
-        CONFIGURED.get().or_else(of_environment).unwrap_or_default()
+        configured().or_else(of_environment).unwrap_or_default()
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::{Display, Formatter};
 
 use cudnn_graph::{Operand, Operation};
 
+use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name};
 
 pub(super) fn kind_name(kind: Kind) -> String {
@@ -14,17 +15,16 @@ pub(super) fn attribute(name: Name) -> String {
     name.name().map_or_else(|| format!("attribute {}", name.0), |name| name.to_string_lossy().into_owned())
 }
 
-pub(super) const ID: Name = Name::CUDNN_ATTR_TENSOR_UNIQUE_ID;
+const ID: Name = Name::CUDNN_ATTR_TENSOR_UNIQUE_ID;
 
 /// Names a descriptor that is not part of a graph. Tensors have an id.
 pub(super) fn subject(kind: Kind, id: Option<i64>) -> String {
     id.map_or_else(|| kind_name(kind), |id| format!("tensor {id}"))
 }
 
-/// Formats a shape as `[4,64,64]`.
-pub(super) fn shape(dims: &[i64]) -> String {
-    let dims: Vec<_> = dims.iter().map(i64::to_string).collect();
-    format!("[{}]", dims.join(","))
+/// Names a descriptor that is not part of a graph.
+pub(super) fn descriptor(content: &Content) -> String {
+    subject(content.kind, content.number(ID))
 }
 
 /// Formats a tensor of an operation as `output y (tensor 4)`.
@@ -37,11 +37,17 @@ pub(super) fn tensor(operation: &Operation<'_>, operand: &Operand<'_>) -> String
     }
 }
 
+#[derive(Clone, Copy)]
 pub(super) struct OperationPosition<'a> {
     pub(super) operation: &'a Operation<'a>,
     /// The number of the operation, from 1, and the number of operations. `None` if the graph is unknown.
     pub(super) number: Option<(usize, usize)>,
-    pub(super) is_in_attention: bool,
+}
+
+/// Returns the positions of the operations of a graph.
+pub(super) fn positions<'a>(operations: &'a [Operation<'a>]) -> impl Iterator<Item = OperationPosition<'a>> {
+    let count = operations.len();
+    (1..).zip(operations).map(move |(index, operation)| OperationPosition { operation, number: Some((index, count)) })
 }
 
 impl Display for OperationPosition<'_> {
