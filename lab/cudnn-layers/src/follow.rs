@@ -11,6 +11,11 @@ pub(crate) fn is_followed(function: Id) -> bool {
         || calls::is_descriptor_function(function)
 }
 
+/// Returns whether a function uses descriptors or handles, including the ones that execute plans.
+pub(crate) fn uses_descriptors(function: Id) -> bool {
+    is_followed(function) || calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize
+}
+
 pub(crate) fn returned(call: &Call<'_>, status: Option<cudnnStatus_t>, destruction: Option<Destruction>) {
     match call.function {
         Id::CudnnGetLastErrorString => {

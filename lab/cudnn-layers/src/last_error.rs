@@ -46,21 +46,8 @@ pub(crate) fn set(cudnn: &Cudnn, text: &str) {
     save(text.as_bytes().to_vec());
 }
 
-/// Implements `cudnnGetLastErrorString`: returns cuDNN's text, or otherwise the preserved text. Clears both, even if
+/// Completes a call of `cudnnGetLastErrorString`: replaces an empty text by the preserved text, and clears that, even if
 /// the buffer is too small.
-///
-/// # Safety
-/// The same requirements as for cuDNN's function.
-pub(crate) unsafe fn get(cudnn: &Cudnn, message: *mut c_char, size: usize) {
-    if let Some(get) = cudnn.cudnnGetLastErrorString() {
-        // SAFETY: guaranteed by the caller.
-        unsafe { get(message, size) };
-    }
-    // SAFETY: guaranteed by the caller.
-    unsafe { add_saved(message, size) };
-}
-
-/// Completes a call of `cudnnGetLastErrorString`: replaces an empty text by the preserved text.
 ///
 /// # Safety
 /// These are the arguments of a call that has returned.

@@ -92,7 +92,7 @@ impl Layer for Capture {
         {
             descriptors::prepare(state.host, type_name);
         }
-        if is_followed(id) || outside.is_some() { intercept::<Capture>(next) } else { next }
+        if follow::uses_descriptors(id) || outside.is_some() { intercept::<Capture>(next) } else { next }
     }
 }
 
@@ -125,17 +125,12 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Returns whether the layer follows a function.
-fn is_followed(function: Id) -> bool {
-    follow::is_followed(function) || calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize
-}
-
 impl Intercept for Capture {
     const NEXT: &'static Next = &NEXT;
 
     fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
-        if !is_followed(call.function) {
+        if !follow::uses_descriptors(call.function) {
             return outside_backend(state, call, next);
         }
         let candidate = if calls::is_execution(call.function) { data::before(state, call) } else { None };

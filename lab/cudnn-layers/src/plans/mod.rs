@@ -5,7 +5,7 @@
 //!
 //! | module | purpose |
 //! | --- | --- |
-//! | `calls` | replaces cuDNN's functions |
+//! | `calls` | handles the program's calls |
 //! | `finalize` | restores a plan, or lets cuDNN build it and then caches it |
 //! | `key` | builds the cache key; fails if an input is unknown, and the plan is then built without the cache |
 //! | `configuration`, `device`, `environment`, `variables` | parts of the key that come from cuDNN or the system |
@@ -32,7 +32,6 @@ mod variables;
 
 use std::ffi::CStr;
 
-use cudnn_layer_api::wrappers::replace;
 use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_os::environment::is_secure_execution;
 use cudnn_os::exit::call_at_exit;
@@ -42,8 +41,10 @@ use once_cell::race::OnceBox;
 use self::state::{STATE, State};
 use self::variables::Variables;
 use crate::cudnn::Cudnn;
+use crate::follow;
 use crate::fork::{AtFork, Rank};
 use crate::report::{process_name, save_working_dir, write_summary};
+use crate::wrappers::{Id, intercept};
 
 pub use self::options::{Options, configure};
 pub use self::recorded::{Recorded, device_name, environment};
@@ -110,8 +111,8 @@ impl Layer for Plans {
     }
 
     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
-        let Some(state) = STATE.get() else { return next };
-        replace(&state.cudnn, calls::REPLACEMENTS, next)
+        let uses_descriptors = Id::from_name(next.name().to_bytes()).is_some_and(follow::uses_descriptors);
+        if uses_descriptors { intercept::<Plans>(next) } else { next }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Reports calls of the backend API to the shadow, for layers that wrap the functions generically.
 
-use std::ffi::c_void;
-
 use super::elements::{Kind, Name, Raw, Type};
 use super::handles;
 use crate::program_memory::accepted_word;
@@ -78,22 +76,12 @@ pub(crate) fn configured(call: &Call<'_>) -> Option<(Raw, Raw)> {
         return None;
     }
     let [plan, name, ty, count, elements] = call.bits();
-    let (name, ty) = (Name(number(name)), Type(number(ty)));
-    // SAFETY: these are the arguments of a successful call.
-    let configuration = unsafe { configuration_set(name, ty, count.cast_signed(), elements as *const _) }?;
-    Some((raw(plan), configuration))
-}
-
-/// Returns the configuration, if a successful call of `cudnnBackendSetAttribute` has set a plan's configuration.
-///
-/// # Safety
-/// These are the arguments of the call.
-pub(crate) unsafe fn configuration_set(name: Name, ty: Type, count: i64, elements: *const c_void) -> Option<Raw> {
-    let is_configuration = name == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
-        && ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
+    let is_configuration = Name(number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
+        && Type(number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
         && count == 1;
     // SAFETY: cuDNN has read the one descriptor.
-    is_configuration.then(|| unsafe { accepted_word(elements.expose_provenance() as u64) }).flatten().map(raw)
+    let configuration = is_configuration.then(|| unsafe { accepted_word(elements) }).flatten()?;
+    Some((raw(plan), raw(configuration)))
 }
 
 /// Returns whether an attribute belongs to a variant pack, which programs usually create for every execution.
