@@ -42,7 +42,7 @@ fn text(output: &Output) -> String {
 
 fn reduced(dir: &TempDir) -> Graph {
     let capture = Capture::read(&output(dir)).unwrap();
-    assert_eq!(capture.problems, []);
+    assert!(capture.problems.is_empty(), "{:?}", capture.problems);
     let graphs = capture.records.into_iter().filter_map(|record| match record {
         Record::Graph(graph) => Some(graph.nodes),
         _ => None,

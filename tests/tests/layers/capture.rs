@@ -64,7 +64,7 @@ impl Capturing {
 
 pub(super) fn records(file: &Path) -> Vec<Record> {
     let capture = Capture::read(file).unwrap();
-    assert_eq!(capture.problems, [], "{}", file.display());
+    assert!(capture.problems.is_empty(), "{}: {:?}", file.display(), capture.problems);
     assert!(matches!(capture.records[0], Record::Start(_)));
     capture.records
 }
