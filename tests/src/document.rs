@@ -1,14 +1,14 @@
 //! Compares generated documents with the repository.
 
 use crate::program::root;
-use crate::share::share;
+use crate::share::is_full;
 
-/// Like [`check_document`], for a document of which a run may make only the [`share`] of the rows that it tries.
+/// Like [`check_document`], for a document of which a run may make only the [`share`](crate::Share::share) of the rows that it tries.
 ///
 /// # Panics
 /// At a row that the document lacks.
 pub fn check_rows(path: &str, text: &str) {
-    if share() == 1 {
+    if is_full() {
         return check_document(path, text);
     }
     let committed = std::fs::read_to_string(root().join(path)).unwrap_or_default();

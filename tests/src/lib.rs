@@ -68,7 +68,7 @@ pub use program_file::{copy_program, write_program};
 pub use python_environment::{PythonEnvironment, PythonPackage};
 pub use release::{OFFLINE_VARIABLE, full_releases, lib_dir, not_run, release, version};
 pub use release_facts::{own_release_facts, store_release_facts};
-pub use share::share;
+pub use share::{Share, is_full};
 pub use stand_in_driver::stand_in_driver;
 pub use temp_dir::{TempDir, link_or_copy};
 pub use tuned::{RANKINGS, tuned_for_all_releases};

@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::{
-    Child, ChildOutput, Library, PlanningLibraries, TempDir, check_rows, client, compile, csv_line, drop_in,
-    errata_for_all_releases, full_releases, lib_dir, not_run, put_drop_in, share, tuned_for_all_releases,
+    Child, ChildOutput, Library, PlanningLibraries, Share, TempDir, check_rows, client, compile, csv_line, drop_in,
+    errata_for_all_releases, full_releases, lib_dir, not_run, put_drop_in, tuned_for_all_releases,
 };
 
 struct Surrounding {
@@ -75,7 +75,7 @@ const SURROUNDINGS: &[Surrounding] = &[
 
 /// Returns the share of the surroundings that this run tries.
 fn surroundings() -> impl Iterator<Item = &'static Surrounding> {
-    SURROUNDINGS.iter().step_by(share())
+    SURROUNDINGS.iter().share()
 }
 
 /// The columns: the directory with the shim, and whether layers run.

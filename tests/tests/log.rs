@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_loader::logging::{LogEntry, LogSeverity, parse};
 use cudnn_probe::{Library, Version};
-use support::{Child, ChildOutput, Subject, TempDir, drop_in_alone, lib_dir, share};
+use support::{Child, ChildOutput, Share, Subject, TempDir, drop_in_alone, lib_dir};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
@@ -332,7 +332,7 @@ fn a_hook_combined_with_a_log_file_survives_first_calls_from_many_threads() {
     let logs = TempDir::new();
     let slow_library = slow_writers(&logs);
     let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
-    for _ in (0..12).step_by(share()) {
+    for _ in (0..12).share() {
         for (is_slow, args) in [
             (false, &["log:quiet", "storm"][..]),
             // Threads that start while ld.so is opening cuDNN for another thread.

@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{PythonEnvironment, TempDir, Version, copy_program, not_run, share, write_program};
+use support::{PythonEnvironment, Share, TempDir, Version, copy_program, not_run, write_program};
 use world::Cudnn;
 
 /// A directory that all tests of this program share.
@@ -528,7 +528,7 @@ fn a_step_that_installs_a_damaged_file_is_not_done() {
 /// Later runs of `fix` repair the environment without removing other packages.
 #[test]
 fn what_a_killed_installer_leaves_is_fixed() {
-    for point in ["removing", "renamed", "removed", "unpacking", "unpacked"].into_iter().step_by(share()) {
+    for point in ["removing", "renamed", "removed", "unpacking", "unpacked"].into_iter().share() {
         for (world, options) in [(World::broken(), &[][..]), (World::new(OLD), &["--minimum", "9.19"])] {
             world.sh(&format!("cd '{}'; mkdir other-1.0.dist-info; echo >mine.pth", world.site.display()));
             world.kill_at(point, options);
@@ -889,10 +889,7 @@ fn root_runs_no_code_that_another_user_can_change() {
             "libpython3.12.so.1.0",
         ),
         ("mkdir -p .local/lib/python3.12; chown 65534 .local".to_owned(), ".local"),
-    ]
-    .into_iter()
-    .step_by(share())
-    {
+    ] {
         let world = World::broken();
         world.sh(&line);
         let (code, text) = world.run(&["fix", "--yes"]);
@@ -966,10 +963,7 @@ fn root_takes_no_settings_or_packages_of_another_user() {
             Some(("PIP_CONSTRAINT", "$/constraints")),
             "own",
         ),
-    ]
-    .into_iter()
-    .step_by(share())
-    {
+    ] {
         let world = World::broken();
         world.sh(line);
         let mut command = world.doctor(&["fix", "--yes"]);
@@ -1001,10 +995,7 @@ fn root_takes_no_settings_or_packages_of_another_user() {
             ("PIP_FIND_LINKS", "$/own/later"),
             "own, where pip finds settings or packages: let PIP_FIND_LINKS name a directory that only root can change",
         ),
-    ]
-    .into_iter()
-    .step_by(share())
-    {
+    ] {
         let world = World::broken();
         world.sh(line);
         let value = variable.1.replace('$', &world.dir.path().display().to_string());

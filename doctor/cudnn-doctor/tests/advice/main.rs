@@ -19,7 +19,7 @@ mod world;
 use std::path::Path;
 
 use cudnn_probe::Library;
-use support::{TempDir, Version, Wheel, share};
+use support::{Share, TempDir, Version, Wheel};
 use world::{Case, Cudnn, World};
 
 const V9_18: Version = Version::new(9, 18, 0);
@@ -64,7 +64,7 @@ fn commands_repair_wheels() {
         Case::new("a GPU that is too old", "C040", &["nvidia-cudnn-cu13"], |_| {}).with_old_gpu(),
         Case::new("a driver that is too old", "C002", &["nvidia-cudnn-cu13"], |_| {}).with_old_driver(),
     ];
-    for case in cases.iter().step_by(share()) {
+    for case in cases.iter().share() {
         case.run(&World::new("env", true));
     }
 }
@@ -102,7 +102,7 @@ fn commands_repair_an_environment_regardless_of_pip_variables() {
         ("PIP_REQUIREMENT", "requirements.txt"),
     ]
     .into_iter()
-    .step_by(share())
+    .share()
     {
         let world = World::new("env", true);
         let value = if value == "1" { value.into() } else { world.home().join(value).into_os_string() };
@@ -118,7 +118,7 @@ fn commands_keep_the_wheel_that_the_driver_can_run() {
     let world = World::new("env", true);
     let both = ["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"];
     // The driver is only too old for the other wheel.
-    for code in ["C002", "C023"].into_iter().step_by(share()) {
+    for code in ["C002", "C023"] {
         let commands = Case::new("two wheels, an old driver", code, &both, |_| {}).with_old_driver().run(&world);
         assert!(commands.last().unwrap().ends_with("install nvidia-cudnn-cu12==9.19.0.56"), "{commands:?}");
     }
@@ -144,7 +144,7 @@ fn commands_repair_a_real_release() {
         Case::new("no NVRTC", "C031", &packages, |_| {}),
         Case::new("no convolutions", "C019", &packages, |_| {}).options(&["--function", "cudnnConvolutionForward"]),
     ];
-    for case in cases.iter().step_by(share()) {
+    for case in cases.iter().share() {
         case.run(&world());
     }
 }
@@ -156,7 +156,7 @@ fn commands_repair_environments_without_pip() {
         Case::new("without pip", "C012", &["nvidia-cudnn-cu12"], remove_ops),
         Case::new("two wheels without pip", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {}),
     ];
-    for case in cases.iter().step_by(share()) {
+    for case in cases.iter().share() {
         case.run(&World::new("env", false));
     }
     // uv created the environment but is missing here.
@@ -179,7 +179,7 @@ fn commands_replace_a_directory_that_is_a_link_to_itself_or_to_nothing() {
         ("a link to nothing, without cuDNN", &[], to_nothing),
     ]
     .into_iter()
-    .step_by(share())
+    .share()
     {
         let commands = Case::new(name, "C010", packages, breaking).run(&World::new("env", true));
         assert!(commands[0].starts_with("rm ") && commands[0].ends_with("/nvidia"), "{name}: {commands:?}");
@@ -240,7 +240,7 @@ fn commands_restore_the_missing_python_of_an_environment() {
     let without_python = |world: &World| dangle(world, &["python", "python3"]);
     let is_of_another =
         |line: &String| line.contains("--break-system-packages") || line.contains("pip install --python");
-    for has_pip in [true, false].into_iter().step_by(share()) {
+    for has_pip in [true, false] {
         let both = |world: &World| {
             remove_ops(world);
             without_python(world);
@@ -261,7 +261,7 @@ fn commands_restore_the_missing_python_of_an_environment() {
             std::os::unix::fs::symlink(&python, link).unwrap();
         }
     };
-    for code in ["C012", "C028"].into_iter().step_by(share()) {
+    for code in ["C012", "C028"] {
         let commands = Case::new("an upgrade", code, &["nvidia-cudnn-cu12"], upgraded).run(&World::new("env", true));
         assert!(commands.iter().any(|line| line.contains(" -m venv ")), "{commands:?}");
     }
@@ -369,7 +369,7 @@ fn a_known_issue_has_no_command_if_no_fixed_release_fits() {
         (Case::new("PyTorch", "C018", &package, torch).options(&["--cuda", "13"]), "requires nvidia-cudnn-cu12==9.10"),
     ]
     .into_iter()
-    .step_by(share())
+    .share()
     {
         let findings = case.found(&World::new("env", true));
         for finding in findings {
@@ -410,7 +410,7 @@ fn the_drop_in_in_a_wheel_is_not_reported_as_damage() {
 /// The commands repeat `pip install --target`, unless the directory contains other packages, which pip would remove.
 #[test]
 fn a_directory_of_wheels_outside_of_an_environment_is_reinstalled() {
-    for others in ["", "nvidia-cublas-cu12"].into_iter().step_by(share()) {
+    for others in ["", "nvidia-cublas-cu12"] {
         let world = World::new("env", true);
         let target = world.home().join("libraries");
         std::fs::create_dir(&target).unwrap();
@@ -432,7 +432,7 @@ fn a_directory_of_wheels_outside_of_an_environment_is_reinstalled() {
 /// An upgrade would be a no-op, because the record already names the newer release.
 #[test]
 fn a_mix_with_a_record_of_the_new_release_is_reinstalled() {
-    for code in ["C014", "C017"].into_iter().step_by(share()) {
+    for code in ["C014", "C017"] {
         let older = Cudnn { version: Version::new(9, 10, 2), cuda_major: 12 };
         Case::new("a mix", code, &["nvidia-cudnn-cu12"], |world| {
             overwrite(world, older, Library::Graph);
@@ -450,7 +450,7 @@ fn commands_repair_archives_and_copied_libraries() {
         cudnn.copy_to(&dir);
         dir
     };
-    for (cudnn, code) in [(CU12, "C030"), (CU12, "C031"), (CU13, "C030"), (CU13, "C031")].into_iter().step_by(share()) {
+    for (cudnn, code) in [(CU12, "C030"), (CU12, "C031"), (CU13, "C030"), (CU13, "C031")].into_iter().share() {
         let world = World::new("env", true);
         let dir = archive(&world, cudnn);
         Case::new("an archive", code, &[], |_| {}).run(&world.variable("LD_LIBRARY_PATH", dir));
@@ -495,7 +495,7 @@ fn commands_repair_archives_and_copied_libraries() {
 
 #[test]
 fn commands_repair_a_shim_in_another_directory() {
-    for (package, installed) in [(false, &[][..]), (true, &["nvidia-cudnn-cu12"])].into_iter().step_by(share()) {
+    for (package, installed) in [(false, &[][..]), (true, &["nvidia-cudnn-cu12"])] {
         let world = World::new("env", true);
         let (other, copied) = (world.home().join("other"), world.home().join("copied"));
         std::fs::create_dir(&other).unwrap();
@@ -549,7 +549,7 @@ fn one_set_of_commands_satisfies_all_requirements() {
         ("C018", &["--function", "cudnnConvolutionForward", "--cuda", "13", "--minimum", "9.19"]),
     ]
     .into_iter()
-    .step_by(share())
+    .share()
     {
         let remove_cnn = |world: &World| remove(world, Library::Cnn);
         let packages = ["nvidia-cudnn-cu12==9.18.0.56"];

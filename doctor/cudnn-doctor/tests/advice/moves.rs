@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::Library;
 use cudnn_probe::release_facts::has_library;
-use support::share;
+use support::Share;
 
 use crate::world::{Case, World, files_below};
 use crate::{CU12, CU12_OLDER, V9_19};
@@ -25,7 +25,7 @@ fn commands_that_move_cudnn_update_cudnn_loader_dir() {
         Case::new("an old GPU", "C040", &[package], |_| {}).with_old_gpu(),
     ]
     .into_iter()
-    .step_by(share())
+    .share()
     {
         let commands = case.run(&world());
         assert!(commands.last().unwrap().starts_with("eval "), "{commands:?}");
@@ -35,9 +35,7 @@ fn commands_that_move_cudnn_update_cudnn_loader_dir() {
     Case::new("an inactive environment", "C019", &[package], |_| {}).options(function).run(&inactive);
 
     // pip cannot upgrade these directories.
-    for dir in
-        ["opt/cudnn-linux-x86_64-9.18.0.56_cuda12-archive/lib", "target/nvidia/cudnn/lib"].into_iter().step_by(share())
-    {
+    for dir in ["opt/cudnn-linux-x86_64-9.18.0.56_cuda12-archive/lib", "target/nvidia/cudnn/lib"] {
         let world = World::new("env", true);
         let dir = world.home().join(dir);
         CU12_OLDER.copy_to(&dir);
@@ -65,7 +63,7 @@ fn commands_restore_lost_links() {
         ("it's a $(copy)", "LD_LIBRARY_PATH", &[Library::Cnn, Library::Shim], "C012"),
     ]
     .into_iter()
-    .step_by(share())
+    .share()
     {
         let world = World::new("env", true);
         let dir = world.home().join(dir);

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{copy_program, share, write_program};
+use support::{Share, copy_program, write_program};
 
 use crate::world::{Case, World};
 
@@ -70,7 +70,7 @@ fn commands_restore_a_python_with_an_interpreter_instead_of_a_pyenv_shim() {
         ("C030", &["nvidia-cudnn-cu12"], dangle),
     ]
     .into_iter()
-    .step_by(share())
+    .share()
     {
         let world = with_pyenv(World::new("env", true), &base);
         let commands = Case::new("pyenv", code, packages, breaking).run(&world);
@@ -88,7 +88,7 @@ fn a_failed_replacement_leaves_the_python_of_an_environment_unchanged() {
         copy_program("/bin/false", version.join("bin").join(name.as_str()));
         with_pyenv(world, &version)
     };
-    for code in ["C028", "C030"].into_iter().step_by(share()) {
+    for code in ["C028", "C030"] {
         let world = fails(World::new("env", true));
         let commands = Case::new("a broken Python", code, &["nvidia-cudnn-cu12"], own_settings).commands(&world);
         assert!(commands[0].contains("broken") || commands[0].contains("3.99.7"), "{commands:#?}");

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use support::{not_run, share};
+use support::{Share, not_run};
 
 use crate::frameworks::wheels;
 use crate::world::World;
@@ -236,9 +236,9 @@ fn random_machines_are_as_the_report_promises() {
     let machines = match std::env::var("CUDNN_TESTS_MACHINES") {
         Ok(range) => {
             let (start, end) = range.split_once("..").expect("CUDNN_TESTS_MACHINES is a range: 0..5000");
-            (start.parse::<u64>().unwrap()..end.parse().unwrap()).step_by(1)
+            (start.parse::<u64>().unwrap()..end.parse().unwrap()).collect::<Vec<_>>()
         }
-        Err(_) => MACHINES.step_by(share()),
+        Err(_) => MACHINES.share().collect(),
     };
     let mut broken = Vec::new();
     for number in machines {

@@ -10,7 +10,7 @@ use std::process::Command;
 use cudnn_frameworks::installation::{Installer, Package};
 use cudnn_probe::Component;
 use cudnn_rules::packages;
-use support::{TempDir, not_run, share};
+use support::{Share, TempDir, not_run};
 
 /// Sources: conda's `conda install --help` and its page on match specifications, docker-run(1), podman-run(1), and
 /// `wsl.exe --help`.
@@ -77,8 +77,7 @@ fn run(tools: &TempDir, line: &str) -> Result<String, String> {
 #[test]
 fn conda_accepts_its_commands() {
     let tools = tools();
-    for root in
-        [&b"/opt/conda"[..], b"/it's a \"root\" $(touch RUN)", b"/new\nline", b"/\xff\xfe"].into_iter().step_by(share())
+    for root in [&b"/opt/conda"[..], b"/it's a \"root\" $(touch RUN)", b"/new\nline", b"/\xff\xfe"].into_iter().share()
     {
         let root = Path::new(OsStr::from_bytes(root));
         let conda = Package::new(Installer::Conda, "libcudnn", Some("9.10.1.4"), root);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
+use support::Share;
 
 use crate::situation::{Ground, Outcome, Situation};
 
@@ -14,7 +15,7 @@ const FILE: &str = "../../docs/data/repairs.json";
 /// heading.
 pub(crate) fn run(heading: &str, situations: &[Situation], ground: impl Fn() -> Box<dyn Ground>) {
     static LOCK: Mutex<()> = Mutex::new(());
-    let situations = situations.iter().step_by(support::share());
+    let situations = situations.iter().share();
     let outcomes: Vec<Outcome> = situations.map(|situation| situation.run(&*ground())).collect();
     let problem = |outcome: &Outcome| {
         let problem = outcome.problem.as_ref()?;
