@@ -2,7 +2,7 @@
 //! first terminate the child. Otherwise, a signal ends the process, which can leave an answer.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// A signal number.
 pub type Signal = libc::c_int;
@@ -16,9 +16,27 @@ static ARRIVED: AtomicI32 = AtomicI32::new(0);
 /// The number of requests to stop, except for closed terminals, which shell and kernel both report.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
 
-/// The answer of an interrupted process, and whether it is no longer needed.
+/// The answer of an interrupted process.
 static ANSWER: OnceLock<&'static str> = OnceLock::new();
-static IS_ANSWERED: AtomicBool = AtomicBool::new(false);
+
+/// What prints the process's answer.
+static ANSWERED_BY: AtomicU32 = AtomicU32::new(NOTHING);
+const NOTHING: u32 = 0;
+const COMMAND: u32 = 1;
+const SIGNAL: u32 = 2;
+
+/// Makes `by` print the answer, or returns what was first.
+fn answer_by(by: u32) -> Result<u32, u32> {
+    ANSWERED_BY.compare_exchange(NOTHING, by, Ordering::Relaxed, Ordering::Relaxed)
+}
+
+/// Waits until another thread ends the process.
+fn wait_for_end() -> ! {
+    loop {
+        // SAFETY: the call only waits.
+        unsafe { libc::pause() };
+    }
+}
 
 /// Prints this text on standard output if a termination signal ends the process before [`answered`] is called.
 pub fn answer_with(text: &'static str) {
@@ -28,9 +46,11 @@ pub fn answer_with(text: &'static str) {
     }
 }
 
-/// Call this before printing an answer.
+/// Call this before printing an answer. Does not return if a signal was first.
 pub fn answered() {
-    IS_ANSWERED.store(true, Ordering::Relaxed);
+    if answer_by(COMMAND) == Err(SIGNAL) {
+        wait_for_end();
+    }
 }
 
 extern "C" fn end(signal: libc::c_int) {
@@ -96,17 +116,25 @@ pub fn requests() -> u32 {
 
 /// Terminates this process by a signal, as if the signal were uncaught. Can be called in signal handlers.
 pub fn end_by(signal: Signal) -> ! {
-    let answer = ANSWER.get().filter(|_| !IS_ANSWERED.swap(true, Ordering::Relaxed));
     // SAFETY: the text is valid. The set is initialized by a function of libc, and the others are plain integers.
     unsafe {
-        if let Some(text) = answer {
-            // If nobody reads the answer, nobody needs it.
-            libc::write(libc::STDOUT_FILENO, text.as_ptr().cast(), text.len());
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for other in SIGNALS {
+            libc::sigaddset(&raw mut set, other);
+        }
+        // Another signal must not end the process before the answer is printed.
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        if let Some(text) = ANSWER.get() {
+            match answer_by(SIGNAL) {
+                // If nobody reads the answer, nobody needs it.
+                Ok(_) => _ = libc::write(libc::STDOUT_FILENO, text.as_ptr().cast(), text.len()),
+                Err(SIGNAL) => wait_for_end(),
+                Err(_) => {}
+            }
         }
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
-        // A handler blocks its signal.
-        let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, signal);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());

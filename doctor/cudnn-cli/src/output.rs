@@ -259,3 +259,15 @@ fn write(work: impl FnOnce() -> std::io::Result<()>) {
         end_if_output_failed();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_of_an_interrupted_command_is_like_others() {
+        let error = Some("interrupted".to_owned());
+        let document = Document::<()> { schema: SCHEMA, keys: None, error };
+        assert_eq!(INTERRUPTED, serde_json::to_string_pretty(&document).unwrap() + "\n");
+    }
+}

@@ -108,7 +108,7 @@ impl Output<'_> {
             return Err(format!("{name} is a directory"));
         }
         if target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(format!("{name} is a device or a pipe; write to a file"));
+            return Err(format!("{name} is not a regular file; write to a file"));
         }
         let is_in = |values: PathBuf| canonicalize(dir).is_ok_and(|dir| dir.starts_with(values));
         if self.inputs.iter().any(|input| canonicalize(values_dir(input)).is_ok_and(is_in)) {
@@ -200,14 +200,16 @@ mod tests {
     }
 
     #[test]
-    fn devices_and_pipes_are_refused() {
+    fn devices_pipes_and_sockets_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        for file in [&pipe, Path::new("/dev/null")] {
+        let socket = dir.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for file in [&pipe, &socket, Path::new("/dev/null")] {
             let output = Output { file, kind: &LETTER, inputs: &[], force: true };
             for refused in [output.check().unwrap_err(), output.write(|_| Ok(())).unwrap_err()] {
-                assert!(refused.contains("is a device or a pipe; write to a file"), "{refused}");
+                assert!(refused.contains("is not a regular file; write to a file"), "{refused}");
             }
         }
     }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fmt::Write;
-use std::io::{PipeReader, PipeWriter, Read};
+use std::io::{PipeReader, PipeWriter, Read, Write as _};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -147,8 +147,8 @@ fn outputs_replace_files_at_once_or_are_refused() {
     let refused = [
         (format!("{values}/a.bin"), "is in the directory with the values of the capture"),
         (values.to_owned(), "is a directory"),
-        ("/dev/null".to_owned(), "/dev/null is a device or a pipe; write to a file"),
-        (pipe.to_str().unwrap().to_owned(), "is a device or a pipe; write to a file"),
+        ("/dev/null".to_owned(), "/dev/null is not a regular file; write to a file"),
+        (pipe.to_str().unwrap().to_owned(), "is not a regular file; write to a file"),
     ];
     for (output, reason) in &refused {
         for arguments in commands(output).into_iter().chain(forced(output)) {
@@ -308,7 +308,6 @@ fn a_long_label_does_not_widen_the_rows_of_other_graphs() {
     assert!(lines[2..].iter().all(|line| line.ends_with(" SUCCESS        64         0           short")), "{output}");
 }
 
-/// `capture show` prints ids of failed calls.
 /// Returns a pipe that holds one page.
 fn small_pipe() -> (PipeReader, PipeWriter) {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -329,9 +328,10 @@ fn an_interrupted_command_prints_one_document() {
     };
     let records: Vec<String> = (0..30).map(missing).collect();
     std::fs::write(&file, small() + &records.join("\n") + "\n").unwrap();
-    let interrupt = |child: &Child| {
-        assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let kill = |child: &Child, signal: &str| {
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     };
+    let interrupt = |child: &Child| kill(child, "-TERM");
     let show = || {
         let mut command = Command::new(LAB);
         command.args(["--json", "capture", "show"]).arg(&file).env_clear();
@@ -345,6 +345,27 @@ fn an_interrupted_command_prints_one_document() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGTERM));
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "{\n  \"schema\": 2,\n  \"error\": \"interrupted\"\n}\n");
+    // The document does not fit into the pipe until other signals have arrived.
+    let (mut warnings, stderr) = small_pipe();
+    let (mut report, mut stdout) = small_pipe();
+    stdout.write_all(&[b' '; 4096]).unwrap();
+    let mut child = show().stderr(stderr).stdout(stdout).spawn().unwrap();
+    warnings.read_exact(&mut [0]).unwrap();
+    interrupt(&child);
+    let status = format!("/proc/{}/status", child.id());
+    let handles_signal = || {
+        let status = std::fs::read_to_string(&status).unwrap();
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim();
+        u64::from_str_radix(blocked, 16).unwrap() >> (libc::SIGTERM - 1) & 1 == 1
+    };
+    while !handles_signal() {
+        std::thread::yield_now();
+    }
+    ["-INT", "-HUP"].iter().for_each(|signal| kill(&child, signal));
+    let mut printed = String::new();
+    report.read_to_string(&mut printed).unwrap();
+    assert!(child.wait().unwrap().signal().is_some());
+    assert_eq!(printed.trim_start(), "{\n  \"schema\": 2,\n  \"error\": \"interrupted\"\n}\n");
     // The report does not fit into the pipe.
     let (mut report, stdout) = small_pipe();
     let mut child = show().stderr(Stdio::null()).stdout(stdout).spawn().unwrap();
@@ -390,6 +411,7 @@ fn a_document_is_printed_while_it_is_made() {
     assert!(json < text + (4 << 10), "{json} KiB instead of {text} KiB");
 }
 
+/// `capture show` prints ids of failed calls.
 #[test]
 fn failures_have_the_ids_of_their_graphs() {
     let failure = |record: &Record| match record {

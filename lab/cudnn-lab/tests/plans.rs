@@ -202,7 +202,7 @@ fn a_pack_replaces_packs_that_are_not_its_input() {
     let _listener = UnixListener::bind(&socket).unwrap();
     for more in [&[][..], &["--force"]] {
         let (code, text) = run(&socket, more, &[]);
-        assert!(code == Some(3) && text.contains("is a device or a pipe; write to a file"), "{text}");
+        assert!(code == Some(3) && text.contains("is not a regular file; write to a file"), "{text}");
     }
     assert!(!socket.metadata().unwrap().is_file());
 }
