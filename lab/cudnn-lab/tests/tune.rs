@@ -330,17 +330,20 @@ fn files_are_merged() {
         let refused = merge("new");
         assert!(refused.status.code() == Some(3) && text(&refused).contains(reason), "{}", text(&refused));
     }
-    for name in ["a", "b", "c"] {
-        std::fs::write(fixture.path(name), json!({"errata": 1, "rules": [rule]}).to_string()).unwrap();
-    }
+    let write = |content: serde_json::Value| {
+        ["a", "b"].iter().for_each(|name| std::fs::write(fixture.path(name), content.to_string()).unwrap());
+    };
+    write(json!({"errata": 1, "tuned": []}));
     let refused = merge("new");
     assert_eq!(refused.status.code(), Some(3));
-    assert!(
-        text(&refused).contains("new would rank no graph, so that programs could not use it"),
-        "{}",
-        text(&refused)
-    );
+    let reason = "new would contain no rankings or rules, so that programs could not use it";
+    assert!(text(&refused).contains(reason), "{}", text(&refused));
     assert!(!fixture.path("new").exists());
+    write(json!({"errata": 1, "rules": [rule]}));
+    let output = merge("new");
+    assert!(output.status.success(), "{}", text(&output));
+    let merged: serde_json::Value = serde_json::from_slice(&std::fs::read(fixture.path("new")).unwrap()).unwrap();
+    assert_eq!(merged["rules"], json!([rule]));
 }
 
 #[test]

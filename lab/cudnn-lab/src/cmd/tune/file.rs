@@ -29,9 +29,9 @@ pub(super) fn existing(output: &Output<'_>) -> Result<Choices, String> {
 }
 
 pub(super) fn write(output: &Output<'_>, choices: &Choices) -> Result<(), String> {
-    if choices.is_empty() {
+    if *choices == Choices::default() {
         let name = output.file.printable();
-        return Err(format!("{name} would rank no graph, so that programs could not use it"));
+        return Err(format!("{name} would contain no rankings or rules, so that programs could not use it"));
     }
     let text = choices.to_json();
     // Make sure that the layers `tuned` and `errata` can read the file.
