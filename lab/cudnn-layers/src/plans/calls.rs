@@ -128,7 +128,7 @@ fn succeeded(state: &State, call: &Call<'_>) {
         }
         Id::CudnnBackendInitialize => finalize::destroy_restored(state, calls::descriptor(call)),
         Id::CudnnBackendSetAttribute => {
-            if let Some((plan, configuration)) = calls::configured(call) {
+            if let Some((plan, configuration)) = calls::configured(call).filter(|_| !trial::is_running()) {
                 // SAFETY: cuDNN has accepted both descriptors in this call, so they are live.
                 unsafe { finalize::configured(state, plan, configuration) };
             }

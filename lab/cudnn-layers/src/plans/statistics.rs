@@ -31,13 +31,17 @@ pub(super) enum Event {
 /// The number of plans and the total time by event.
 pub(super) static COUNTS: Lock<BTreeMap<Event, (u64, Duration)>> = Lock::keeping(BTreeMap::new());
 
-/// More than a process has, although a reason may name any attribute.
-const MAX_EVENTS: usize = 64;
+/// More reasons than a process has, although a reason may name any attribute.
+const MAX_REASONS: usize = 64;
 
 /// Counts a plan. Returns whether it is the first one with this event.
 pub(super) fn add(event: Event, duration: Duration) -> bool {
     let Some(mut counts) = COUNTS.lock() else { return false };
-    if counts.len() >= MAX_EVENTS && !counts.contains_key(&event) {
+    let is_reason = |event: &Event| matches!(event, Event::NotCached(_));
+    if is_reason(&event)
+        && !counts.contains_key(&event)
+        && counts.keys().filter(|known| is_reason(known)).count() >= MAX_REASONS
+    {
         return false;
     }
     let (count, total) = counts.entry(event).or_default();
@@ -71,4 +75,24 @@ pub(super) fn report(title: &str) -> String {
         line(count, &format!("not cached: {reason}"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_do_not_displace_other_events() {
+        let reason = |number: usize| Event::NotCached(format!("attribute {number}").into());
+        for number in 0..2 * MAX_REASONS {
+            assert_eq!(add(reason(number), Duration::ZERO), number < MAX_REASONS, "{number}");
+        }
+        assert!(add(Event::NotWritten, Duration::ZERO) && !add(reason(0), Duration::ZERO));
+        let report = report("title");
+        assert_eq!(report.matches("not cached: attribute").count(), MAX_REASONS, "{report}");
+        assert!(
+            report.contains("1 built but not cached") && report.contains("2 not cached: attribute 0\n"),
+            "{report}"
+        );
+    }
 }

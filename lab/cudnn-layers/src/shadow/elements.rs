@@ -51,11 +51,31 @@ impl std::fmt::Debug for Bytes {
 
 /// Returns elements that are integers, enums, booleans or addresses, or no elements for other types.
 pub(crate) fn numbers(ty: Type, bytes: &[u8]) -> Vec<i64> {
-    // The addresses of a variant pack.
-    let ty = if ty == Type::CUDNN_TYPE_VOID_PTR { Type::CUDNN_TYPE_INT64 } else { ty };
+    let ty = match ty {
+        // The addresses of a variant pack.
+        Type::CUDNN_TYPE_VOID_PTR => Type::CUDNN_TYPE_INT64,
+        Type::CUDNN_TYPE_FRACTION => return Vec::new(),
+        ty => ty,
+    };
     let count = element_size(ty).and_then(|size| bytes.len().checked_div(size)).unwrap_or(0);
     match Value::from_bytes(ty, count as i64, bytes) {
         Some(Value::Integers(integers)) => integers,
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_numbers_are_numbers() {
+        let bytes: Vec<u8> = [3_i64, 2].iter().flat_map(|number| number.to_ne_bytes()).collect();
+        for ty in [Type::CUDNN_TYPE_INT64, Type::CUDNN_TYPE_VOID_PTR] {
+            assert_eq!(numbers(ty, &bytes), [3, 2], "{ty:?}");
+        }
+        for ty in [Type::CUDNN_TYPE_FRACTION, Type::CUDNN_TYPE_DOUBLE, Type::CUDNN_TYPE_FLOAT, Type::CUDNN_TYPE_CHAR] {
+            assert_eq!(numbers(ty, &bytes), [0_i64; 0], "{ty:?}");
+        }
     }
 }
