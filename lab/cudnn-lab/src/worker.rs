@@ -52,8 +52,9 @@ impl<'a> Client<'a> {
         self.worker.is_none()
     }
 
-    /// Sends the first `end` graphs, and waits for the answer about the first one. Also returns whether the worker is
-    /// intact, and receives the next graphs, with which later calls must continue. Calls `wait` repeatedly until then.
+    /// Sends the first `end` graphs, and waits for the answer about the first one. Calls `wait` repeatedly until then.
+    /// Also returns whether the worker is intact. An intact worker receives the next graphs; later calls must continue
+    /// with them.
     pub(crate) fn ask<T: DeserializeOwned>(
         &mut self,
         graphs: &[impl Serialize],
