@@ -2,6 +2,7 @@
 //! replace all of them.
 
 use crate::facts;
+use crate::platform::Os;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -96,6 +97,15 @@ impl Host {
         // Windows interprets quotes in `PATH` itself.
         let value = if name == "PATH" { value } else { value.map(without_quotes) };
         value.filter(|value| !value.is_empty())
+    }
+
+    /// Returns the directory of `pip install --user` on this system: `PYTHONUSERBASE`, `~/.local`, or `%APPDATA%\Python`.
+    /// Returns `None` if it is unknown or relative.
+    #[must_use]
+    pub fn user_base(&self, os: Os) -> Option<PathBuf> {
+        let (variable, below) = if os == Os::Windows { ("APPDATA", "Python") } else { ("HOME", ".local") };
+        let default = || Some(Path::new(&self.variable(variable)?).join(below));
+        self.variable("PYTHONUSERBASE").map(PathBuf::from).or_else(default).filter(|base| base.is_absolute())
     }
 
     pub(crate) fn is_secure_execution(&self) -> bool {

@@ -300,6 +300,12 @@ fn without_a_virtual_environment_pips_other_directories_are_searched() {
             "usr/local/lib/python3.12/dist-packages/nvidia/cudnn/lib"
         ]
     );
+    // Python then imports no packages of the other directory.
+    make_dir(root, "base/lib/python3.12/site-packages/nvidia/cudnn/lib");
+    let elsewhere = environment.clone().env("PYTHONUSERBASE", root.join("base"));
+    let found = candidates(&Search::new(elsewhere), root);
+    let dirs: Vec<&str> = found.iter().map(|(dir, _)| dir.as_str()).filter(|dir| dir.contains("site-pack")).collect();
+    assert_eq!(dirs, ["base/lib/python3.12/site-packages/nvidia/cudnn/lib"]);
     let in_venv = candidates(&Search::new(environment.env("VIRTUAL_ENV", root.join("venv"))), root);
     assert!(in_venv.iter().all(|(_, origin)| !matches!(origin, Origin::Python(_))), "{in_venv:#?}");
 }

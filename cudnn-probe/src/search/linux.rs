@@ -7,7 +7,7 @@ use cudnn_os::files::resolve_beside;
 
 use crate::ld_so::{Cache, distinct_default_dirs, library_path};
 use crate::library::Library;
-use crate::platform::CUDA_LIB_DIRS;
+use crate::platform::{CUDA_LIB_DIRS, Os};
 
 use super::given::{CUDA_VARIABLES, Given, Stage, included_home, is_denied, python};
 use super::origin::{Candidate, Origin};
@@ -121,8 +121,8 @@ fn add_base_python(given: &Given, environment: &Path, found: &mut Vec<Origin>) {
 /// Adds the roots where pip installs without --prefix: the user's directory and, on Debian, the directory for a Python
 /// in /usr.
 fn add_pip_roots(given: &Given, base: &Path, environment: Option<&Path>, found: &mut Vec<Origin>) {
-    if let Some(home) = given.absolute("HOME") {
-        found.push(python(home.join(".local"), environment));
+    if let Some(user) = given.host.user_base(Os::Linux) {
+        found.push(python(user, environment));
     }
     if base == given.host.system("/usr") {
         found.push(python(given.host.system("/usr/local"), environment));

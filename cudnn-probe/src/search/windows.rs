@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use cudnn_os::files::below;
 
 use crate::library::Library;
+use crate::platform::Os;
 
 use super::given::{CUDA_VARIABLES, Given, Stage, included_home, is_denied, python};
 use super::origin::{Candidate, Origin};
@@ -77,7 +78,7 @@ fn add_base_python(given: &Given, environment: &Path, found: &mut Vec<Origin>) {
 
 /// Returns the roots of `pip install --user` for the Python with this root, such as `%APPDATA%\Python\Python312`.
 fn user_roots(given: &Given, base: &Path) -> Vec<PathBuf> {
-    let Some(all) = given.absolute("APPDATA").map(|data| data.join("Python")) else { return Vec::new() };
+    let Some(all) = given.host.user_base(Os::Windows) else { return Vec::new() };
     let versions = python_versions(base);
     let is_of_base = |name: &str| versions.is_empty() || versions.iter().any(|version| version == name);
     numbered(&all, |name| name.strip_prefix("Python").filter(|version| is_of_base(version)).and_then(nodot))

@@ -136,12 +136,9 @@ pub(super) fn site_dirs(root: &Path, python: Option<&Python>, os: Os) -> Vec<Pat
 
 /// Returns the directory of the user's packages (`pip install --user`).
 pub(super) fn user_dir(python: &Python, host: &Host, os: Os) -> Option<PathBuf> {
-    let is_windows = os == Os::Windows;
-    let (variable, below) = if is_windows { ("APPDATA", "Python") } else { ("HOME", ".local") };
-    let base = host.variable("PYTHONUSERBASE").map(PathBuf::from);
-    let base = base.or_else(|| Some(Path::new(&host.variable(variable)?).join(below)))?;
-    let lib = if is_windows { base.clone() } else { base.join("lib") };
-    base.is_absolute().then(|| lib.join(&python.dir_name).join("site-packages"))
+    let base = host.user_base(os)?;
+    let lib = if os == Os::Windows { base } else { base.join("lib") };
+    Some(lib.join(&python.dir_name).join("site-packages"))
 }
 
 /// Returns the module directories below the root of an environment for all Pythons: `lib/python3.12`, or `Lib`.

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::facts::{self, PathFacts, is_executable};
-use cudnn_probe::{Os, canonicalize};
+use cudnn_probe::{Host, Os, canonicalize};
 
 use crate::system::is_loop;
 
@@ -26,12 +26,9 @@ pub(super) fn program_in(name: &str) -> Option<PathBuf> {
     variable(name).filter(|program| is_executable(program))
 }
 
-/// Returns the base directory of `pip install --user`: `~/.local`, or `%APPDATA%\Python`.
+/// Returns the directory of `pip install --user`.
 pub fn user_base() -> Option<PathBuf> {
-    variable("PYTHONUSERBASE").or_else(|| match Os::HOST {
-        Os::Windows => Some(variable("APPDATA")?.join("Python")),
-        _ => Some(variable("HOME")?.join(".local")),
-    })
+    Host::current().user_base(Os::HOST)
 }
 
 /// Returns the directory for separate installations that the doctor recommends, if this user can write to it.

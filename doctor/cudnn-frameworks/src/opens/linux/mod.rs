@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
-use cudnn_probe::{DIR_VARIABLE, Host, Os};
+use cudnn_probe::{Host, Os, VARIABLES};
 
 use super::known::Known;
 use super::outcome::Use;
@@ -181,20 +181,9 @@ impl LdSoProcess {
 
     /// Returns the host as this project's loader sees it in the environment's Python.
     fn host_of_environment(&self) -> Host {
-        const VARIABLES: [&str; 10] = [
-            DIR_VARIABLE,
-            "LD_LIBRARY_PATH",
-            "PATH",
-            "HOME",
-            "CUDA_HOME",
-            "CUDA_PATH",
-            "CUDNN_HOME",
-            "CUDNN_PATH",
-            "CUDNN_ROOT",
-            "CONDA_PREFIX",
-        ];
         let root = &self.environment.root;
-        let host = self.host.clone().without_executable().with_variables(&VARIABLES);
+        let variables: Vec<&str> = VARIABLES.iter().copied().filter(|name| *name != "VIRTUAL_ENV").collect();
+        let host = self.host.clone().without_executable().with_variables(&variables);
         let host = if root.join("conda-meta").leads_to_dir() { host.env("CONDA_PREFIX", root) } else { host };
         if is_virtual(root) { host.env("VIRTUAL_ENV", root) } else { host }
     }
