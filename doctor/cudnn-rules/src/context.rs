@@ -162,8 +162,8 @@ fn with_first_on_path(host: Host, bin: &Path) -> Host {
     host.env("PATH", path)
 }
 
-/// A survey of frameworks without further details.
-pub(crate) const FRAMEWORKS: Depth = Depth { kernels: false, unlisted: false, metadata: false };
+/// The depth of a survey that only finds the frameworks.
+pub(crate) const MINIMAL_DEPTH: Depth = Depth { kernels: false, unlisted: false, metadata: false };
 
 #[derive(Clone, Default)]
 pub(crate) struct Surveys(Rc<RefCell<Vec<Made>>>);

@@ -2,8 +2,7 @@
 
 use cudnn_probe::Host;
 
-use super::outcome::Opens;
-use super::outcome::Use;
+use super::outcome::{Opens, Use};
 use super::process::{Import, Process};
 use super::start;
 use crate::survey::{Framework, Survey};

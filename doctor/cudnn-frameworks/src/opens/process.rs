@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::Os;
 
 use super::bytes::contain_cudnn;
-use super::outcome::Opens;
-use super::outcome::Use;
+use super::outcome::{Opens, Use};
 use crate::files::first_matching;
 use crate::framework::built_for::BuiltFor;
 use crate::framework::kind::{Binaries, FrameworkKind};

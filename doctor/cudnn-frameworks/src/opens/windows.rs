@@ -9,8 +9,7 @@ use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Os, Version, dll_search};
 
 use super::known::Known;
-use super::outcome::Use;
-use super::outcome::{Damaged, OpenedFile, Opens, SearchRule};
+use super::outcome::{Damaged, OpenedFile, Opens, SearchRule, Use};
 use super::process::{Import, Process};
 use crate::drop_in::is_drop_in;
 use crate::environment::Environment;

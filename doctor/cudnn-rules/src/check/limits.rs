@@ -7,7 +7,7 @@ use cudnn_probe::{Component, Host, Version, release_facts};
 
 use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, WHEEL};
 use super::machine::Gpu;
-use crate::context::FRAMEWORKS;
+use crate::context::MINIMAL_DEPTH;
 use crate::packages::package_name;
 
 /// The last release with kernels for compute capabilities 5.0 to 7.0, and the full version of the wheels. It is also
@@ -100,7 +100,7 @@ impl<'a> Limits<'a> {
 pub(super) fn demanded_cuda(packages: &[Package]) -> Option<u32> {
     let root = &packages.first().filter(|package| package.installer == Installer::Pip)?.root;
     let host = Host::current();
-    let survey = survey_to(&Environment::at(root, &host), &host, FRAMEWORKS);
+    let survey = survey_to(&Environment::at(root, &host), &host, MINIMAL_DEPTH);
     let majors = survey.frameworks.iter().filter_map(FrameworkRequirement::of).map(|demand| demand.cuda_major);
     { majors }.find(|major| packages.iter().any(|package| package.name == Component::Cudnn.wheel(*major)))
 }

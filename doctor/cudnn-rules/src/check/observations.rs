@@ -1,4 +1,4 @@
-//! Gathers the facts that the checks examine.
+//! Gathers the facts that several checks examine. Checks read the others themselves.
 
 use std::path::Path;
 use std::sync::Arc;

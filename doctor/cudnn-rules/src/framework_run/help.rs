@@ -16,8 +16,7 @@ use crate::check::frameworks::{help_for_libraries, install_for_active};
 use crate::check::machine::Machine;
 use crate::check::remedies::{self, Wanted};
 use crate::check::wheel_choice::choose_wheel;
-use crate::context::Context;
-use crate::context::FRAMEWORKS;
+use crate::context::{Context, MINIMAL_DEPTH};
 use crate::packages::{self, PackageChange};
 use crate::python::Python;
 use crate::remedy::{Action, Remedy};
@@ -103,7 +102,7 @@ impl Helper<'_> {
     /// build of the framework fits the others.
     fn requirements(&self) -> Result<Vec<String>, String> {
         let Helper { run: Run { framework, .. }, python, context, machine } = self;
-        let survey = survey_to(&self.environment(), &context.host, FRAMEWORKS);
+        let survey = survey_to(&self.environment(), &context.host, MINIMAL_DEPTH);
         let others = || survey.frameworks.iter().filter(|other| other.kind.id != framework.module());
         let choice = choose_wheel(others(), machine)?;
         if choice.is_demanded {

@@ -7,8 +7,7 @@ use cudnn_probe::{Library, Version};
 
 use super::{LdSoProcess, is_missing};
 use crate::library_names::CudnnName;
-use crate::opens::outcome::{Damaged, OpenedFile, Opens};
-use crate::opens::outcome::{Use, damage};
+use crate::opens::outcome::{Damaged, OpenedFile, Opens, Use, damage};
 
 /// Opens the libraries that this shim and then graph open. Adds found, missing and damaged files.
 pub(super) fn open(process: &mut LdSoProcess, shim: &OpenedFile, uses: Use, opens: &mut Opens) {

@@ -11,8 +11,7 @@ use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
 use cudnn_probe::{Host, Os, VARIABLES};
 
 use super::known::Known;
-use super::outcome::Use;
-use super::outcome::{Damaged, MissingLibrary, OpenedFile, Opens, SearchRule};
+use super::outcome::{Damaged, MissingLibrary, OpenedFile, Opens, SearchRule, Use};
 use super::process::{Import, Process};
 use crate::drop_in::is_drop_in;
 use crate::environment::Environment;

@@ -24,8 +24,7 @@ use super::finding::Finding;
 use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, is_without_cuda};
 use super::machine::Machine;
 use super::wheel_choice::choose_wheel;
-use crate::context::Context;
-use crate::context::FRAMEWORKS;
+use crate::context::{Context, MINIMAL_DEPTH};
 use crate::plan::{Plan, PlanContext};
 use crate::remedy::Remedy;
 use context::{FrameworkContext, dir_of_graph};
@@ -121,7 +120,7 @@ pub(crate) fn active(context: &Context) -> Option<Environment> {
 }
 
 pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option<Remedy> {
-    let survey = context.survey(&active(context)?, FRAMEWORKS);
+    let survey = context.survey(&active(context)?, MINIMAL_DEPTH);
     let demanding = survey.frameworks.iter().filter(|framework| FrameworkRequirement::of(framework).is_some());
     let framework = demanding.min_by_key(|framework| framework.opens.is_optional)?;
     Some(remedy::install(&FrameworkContext { framework, survey: &survey, machine, host: &context.host, report: None }))
@@ -129,7 +128,7 @@ pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option
 
 /// Returns the unsupported cuDNN major that the frameworks of the active environment need, and their names.
 pub(crate) fn needing_other_major(context: &Context, machine: &Machine) -> Option<(u32, Vec<String>)> {
-    let survey = context.survey(&active(context)?, FRAMEWORKS);
+    let survey = context.survey(&active(context)?, MINIMAL_DEPTH);
     let major = choose_wheel(&survey.frameworks, machine).ok()?.cudnn_major;
     let demanding = survey.frameworks.iter().filter(|framework| FrameworkRequirement::of(framework).is_some());
     (major != CUDNN_MAJOR).then(|| (major, demanding.map(text::title).collect()))
@@ -143,7 +142,7 @@ pub(crate) fn help_for_libraries(
     machine: &Machine,
     host: &Host,
 ) -> Option<Remedy> {
-    let survey = survey_to(environment, host, FRAMEWORKS);
+    let survey = survey_to(environment, host, MINIMAL_DEPTH);
     let framework = survey.frameworks.iter().find(|framework| framework.kind.id == id)?;
     let context = FrameworkContext { framework, survey: &survey, machine, host, report: None };
     let findings = [cuda::missing(&context), cudnn::missing(&context)];

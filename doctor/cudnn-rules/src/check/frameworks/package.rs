@@ -6,8 +6,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_frameworks::{Framework, MissingLibrary};
 use cudnn_probe::Os;
 
-use super::context::reinstall_package;
-use super::context::{FrameworkContext, other_build};
+use super::context::{FrameworkContext, other_build, reinstall_package};
 use super::remedy::install_again;
 use super::text::{source, title};
 use crate::check::finding::{FRAMEWORK_CPU_ONLY, FRAMEWORK_DAMAGED, Finding, FindingKind, Severity};

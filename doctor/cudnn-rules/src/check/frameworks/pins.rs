@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 use cudnn_frameworks::{Pin, PinState, allows_from};
 
-use super::context::FrameworkContext;
-use super::context::{environment_with, has_record};
+use super::context::{FrameworkContext, environment_with, has_record};
 use super::remedy::wheels_for_other_cuda;
 use super::text::title;
 use crate::check::finding::{FRAMEWORK_PIN, Finding, FindingKind, Severity};

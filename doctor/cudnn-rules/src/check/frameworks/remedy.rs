@@ -14,8 +14,7 @@ use cudnn_probe::{
     dll_search,
 };
 
-use super::context::FrameworkContext;
-use super::context::{reinstall_package, site_of};
+use super::context::{FrameworkContext, reinstall_package, site_of};
 use crate::check::finding::{Finding, FindingKind, Severity};
 use crate::check::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, is_of_conda};
 use crate::check::remedies::{self, by_change, permit};

@@ -9,8 +9,7 @@ use super::install::{install_wheel, requirement};
 use super::reinstall::reinstall;
 use crate::check::limits::{Limits, ReleaseChoice};
 use crate::check::machine::Gpu;
-use crate::context::Context;
-use crate::context::FRAMEWORKS;
+use crate::context::{Context, MINIMAL_DEPTH};
 use crate::packages::{self, PackageChange, PackageNames};
 use crate::remedy::{Effect, Remedy, Variable};
 
@@ -69,7 +68,7 @@ fn limits<'a>(package: Option<&Package>, gpus: &'a [Gpu], context: &Context) -> 
         Some(package) => Some(package.root.as_path()).filter(|_| package.installer == Installer::Pip),
         None => environments.first().and_then(Origin::root),
     };
-    let survey = root.map(|root| context.survey(&Environment::at(root, &context.host), FRAMEWORKS));
+    let survey = root.map(|root| context.survey(&Environment::at(root, &context.host), MINIMAL_DEPTH));
     Limits::from_survey(survey.as_deref(), gpus)
 }
 
