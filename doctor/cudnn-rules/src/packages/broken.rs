@@ -7,7 +7,7 @@ use cudnn_frameworks::{Distribution, allows, allows_from, exclude_each_other, no
 
 use super::change::PackageChange;
 use super::contents;
-use super::requirement::{package_name, with_known_versions};
+use super::requirement::{package_name, with_known_versions, with_specifiers};
 
 impl PackageChange {
     /// Returns this change with the versions that the other packages require, except for requirements that exclude the
@@ -89,16 +89,14 @@ fn narrowed(wanted: &str, required: &[String]) -> String {
     let name = normalized(package_name(wanted));
     let of_package = required.iter().filter(|one| normalized(package_name(one)) == name);
     let versions = of_package.filter_map(|requirement| Some(allows_from(requirement, "0")?.0));
+    let known = with_known_versions(wanted);
     versions.fold(wanted.to_owned(), |wanted, versions| {
-        let is_excluded = exclude_each_other(&with_known_versions(&wanted), &format!("{name}{versions}"));
-        if is_exact(&wanted) || is_excluded {
+        let required = format!("{name}{versions}");
+        if is_exact(&wanted) || [&known, &wanted].iter().any(|own| exclude_each_other(own, &required)) {
             return wanted;
         }
         let new = versions.split(',').filter(|clause| !wanted.split(',').any(|own| own.ends_with(clause)));
-        new.fold(wanted.clone(), |wanted, clause| {
-            let separator = if wanted == package_name(&wanted) { "" } else { "," };
-            format!("{wanted}{separator}{clause}")
-        })
+        new.fold(wanted.clone(), |wanted, clause| with_specifiers(&wanted, clause))
     })
 }
 
@@ -174,6 +172,8 @@ mod tests {
             // The findings are about cuDNN 9.
             (&["nvidia-cudnn-cu12<9"], "nvidia-cudnn-cu12", "nvidia-cudnn-cu12"),
             (&["nvidia-cudnn-cu12<9.8"], "nvidia-cudnn-cu12", "nvidia-cudnn-cu12<9.8"),
+            (&["nvidia-cudnn-cu12>=8.5", "nvidia-cudnn-cu12<9"], "nvidia-cudnn-cu12", "nvidia-cudnn-cu12>=8.5"),
+            (&["jax>=0.5.1", "jax<0.8"], "jax[cuda12]", "jax[cuda12]>=0.5.1,<0.8"),
         ] {
             let dir = tempfile::tempdir().unwrap();
             let record = dir.path().join("acme-0.7.0.dist-info");

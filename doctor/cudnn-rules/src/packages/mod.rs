@@ -49,6 +49,7 @@ pub use interpreter::is_python;
 pub use pip_options::canonical_variable;
 pub use pixi::{MANIFESTS_OF_PIXI, workspace_of_pixi};
 pub use requirement::package_name;
+pub(crate) use requirement::with_specifiers;
 pub(crate) use restore::{MissingPython, PythonProblem, unusable_settings};
 pub use restore::{python_problem, restore_python};
 pub use settings::{CONDA_ROOTS, conda_settings, pip_settings, pixi_settings, uv_settings};

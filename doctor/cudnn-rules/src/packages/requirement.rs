@@ -1,6 +1,6 @@
 //! Compares package requirements by name and version.
 
-use cudnn_frameworks::allows;
+use cudnn_frameworks::{allows, allows_from};
 
 /// Returns the requirement that satisfies both requirements of a package, or `None` if they conflict.
 pub(super) fn stricter<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
@@ -38,6 +38,12 @@ pub fn package_name(requirement: &str) -> &str {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let after_channel = requirement.rsplit("::").next().unwrap_or_default();
     after_channel.split(|c| !is_of_name(c)).next().unwrap_or_default()
+}
+
+/// Adds version specifiers to a requirement.
+pub(crate) fn with_specifiers(requirement: &str, specifiers: &str) -> String {
+    let separator = if allows_from(requirement, "0").is_some() { "," } else { "" };
+    format!("{requirement}{separator}{specifiers}")
 }
 
 /// Returns whether this is a valid name or version for a package index. Names are read from files, and a leading `-`

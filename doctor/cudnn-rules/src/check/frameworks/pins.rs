@@ -12,7 +12,7 @@ use super::text::title;
 use crate::check::finding::{FRAMEWORK_PIN, Finding, FindingKind, Severity};
 use crate::check::framework_requirement::{WHEEL, is_of_conda};
 use crate::check::remedies::by_change;
-use crate::packages::{PackageChange, Site};
+use crate::packages::{PackageChange, Site, with_specifiers};
 use crate::remedy::{Action, Remedy, Variable};
 
 /// C073: required packages are missing, or present in the wrong version.
@@ -96,8 +96,7 @@ pub(super) fn common_requirement(
         let Some((specifiers, _)) = allows_from(&required, "0").filter(|_| of_other.package == package) else {
             continue;
         };
-        let separator = if allows_from(&all, "0").is_some() { "," } else { "" };
-        all = format!("{all}{separator}{specifiers}");
+        all = with_specifiers(&all, &specifiers);
         if allows_from(&all, "0").is_some_and(|(_, is_allowed)| !is_allowed) {
             return Err(format!(
                 "no {package} suits both {} ({wanted}) and {} ({required}): give one of them an environment of its own, \
