@@ -9,7 +9,7 @@ use cudnn_probe::{Os, facts};
 
 use super::decision_file::contents;
 use super::settings::pip_settings;
-pub(super) use formats::Formats;
+pub(super) use formats::{FormatOption, Formats};
 
 const PREFIX: &str = "PIP_";
 
@@ -17,7 +17,7 @@ const PREFIX: &str = "PIP_";
 const CONFIG_FILE: &str = "PIP_CONFIG_FILE";
 
 /// The options that redirect `pip install`, and the resulting changes.
-const REDIRECTIONS: [(&str, &str); 23] = [
+const REDIRECTIONS: [(&str, &str); 22] = [
     ("abi", "nothing, or files for another Python"),
     ("dry-run", "nothing"),
     ("editable", "other packages, too"),
@@ -25,7 +25,6 @@ const REDIRECTIONS: [(&str, &str); 23] = [
     ("group", "other packages, too"),
     ("ignore-installed", "no installed package"),
     ("implementation", "nothing, or files for another Python"),
-    ("no-binary", "nothing, because there are only wheels"),
     ("no-dependencies", "only the named packages"),
     ("no-deps", "only the named packages"),
     (NO_INDEX, "nothing, because it uses no index"),
@@ -49,7 +48,10 @@ const REDIRECTIONS: [(&str, &str); 23] = [
 const OF_REMOVALS: [&str; 3] = ["python", "requirement", "version"];
 
 /// The redirections that protect a machine. Commands do not unset their variables.
-const POLICIES: [&str; 3] = ["no-binary", NO_INDEX, "require-hashes"];
+const POLICIES: [&str; 2] = [NO_INDEX, "require-hashes"];
+
+/// The redirections that pip ignores in the sections of commands, except that the values must be valid.
+const GLOBAL_ONLY: [&str; 2] = ["python", "version"];
 
 /// Without an index, pip may install from places that `find-links` names.
 pub(super) const NO_INDEX: &str = "no-index";
@@ -66,14 +68,17 @@ const SWITCHES_OF_INSTALL: &str = "compile dry-run force-reinstall ignore-instal
                                    no-warn-conflicts no-warn-script-location pre prefer-binary require-hashes upgrade \
                                    use-pep517 user";
 
-/// The values that any pip since 19 accepts, for the options with a fixed list of them.
+/// The values that at least one pip since 19 accepts, for the options with a fixed list of them.
 const CHOICES: [(&str, &str); 3] = [
-    ("exists-action", "a b i s w"),
+    (EXISTS_ACTION, "a b i s w"),
     ("keyring-provider", "auto disabled import subprocess"),
     ("root-user-action", "ignore warn"),
 ];
 const CHOICES_OF_INSTALL: [(&str, &str); 2] =
     [("progress-bar", "ascii auto emoji off on pretty raw"), ("upgrade-strategy", "eager only-if-needed")];
+
+/// The only option with fixed values whose value is a list.
+const EXISTS_ACTION: &str = "exists-action";
 
 /// A command of pip that changes packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,13 +94,19 @@ pub(super) struct PipOption {
     pub(super) name: String,
     /// The value, with one line per element of a list.
     pub(super) value: String,
+    /// Whether the option is in the section of a command.
+    is_of_command: bool,
 }
 
 impl PipOption {
     /// Returns the resulting changes if the option redirects this command.
     pub(super) fn redirection(&self, command: PipCommand) -> Option<&'static str> {
         let is_known = command == PipCommand::Install || OF_REMOVALS.contains(&self.name.as_str());
-        redirection(&self.name).filter(|_| is_known && self.is_on())
+        redirection(&self.name).filter(|_| is_known && !self.is_ignored() && self.is_on())
+    }
+
+    fn is_ignored(&self) -> bool {
+        self.is_of_command && GLOBAL_ONLY.contains(&self.name.as_str())
     }
 
     pub(super) fn requires_virtual(&self) -> bool {
@@ -112,8 +123,11 @@ impl PipOption {
         let is_switch = is_word_of(ON, &value) || is_word_of(OFF, &value);
         let is_installation = command == PipCommand::Install;
         let choices = CHOICES.iter().chain(CHOICES_OF_INSTALL.iter().filter(|_| is_installation));
-        if let Some((_, choices)) = choices.into_iter().find(|(name, _)| *name == self.name) {
-            return !self.value.split_whitespace().all(|value| is_word_of(choices, value));
+        if let Some((name, choices)) = choices.into_iter().find(|(name, _)| *name == self.name) {
+            let is_choice = |value: &str| is_word_of(choices, value);
+            let is_list = *name == EXISTS_ACTION;
+            let is_valid = if is_list { self.value.split_whitespace().all(is_choice) } else { is_choice(&self.value) };
+            return !is_valid;
         }
         match self.name.as_str() {
             "quiet" | "verbose" => !is_switch && value.parse::<u32>().is_err(),
@@ -174,16 +188,16 @@ impl PipSettings {
 
     fn options_on(&self, os: Os, command: PipCommand) -> Vec<PipOption> {
         let all = self.in_order(os, command).into_iter().filter(|option| !option.value.is_empty());
-        let all = all.map(|option| (option.name.clone(), option));
+        let all = all.map(|option| ((option.name.clone(), option.is_ignored()), option));
         all.collect::<BTreeMap<_, _>>().into_values().collect()
     }
 
     /// Returns for which packages `pip install` uses wheels.
     pub(super) fn formats(&self) -> Formats {
         let mut formats = Formats::default();
-        for PipOption { name, value, .. } in self.in_order(Os::HOST, PipCommand::Install) {
+        for PipOption { source, name, value, .. } in self.in_order(Os::HOST, PipCommand::Install) {
             if !value.is_empty() {
-                formats.apply(&name, &value);
+                formats.apply(&source, &name, &value);
             }
         }
         formats
@@ -192,11 +206,16 @@ impl PipSettings {
     /// Returns the options in the order in which pip applies them.
     fn in_order(&self, os: Os, command: PipCommand) -> Vec<PipOption> {
         let own = if command == PipCommand::Install { "install" } else { "uninstall" };
-        let in_section = |section: &'static str| {
-            let sections = self.files.iter().filter_map(move |(file, all)| Some((file, all.get(section)?, all)));
-            sections.flat_map(|(file, section, all)| {
+        let in_section = |section_name: &'static str| {
+            let sections = self.files.iter().filter_map(move |(file, all)| Some((file, all.get(section_name)?, all)));
+            sections.flat_map(move |(file, section, all)| {
                 let values = all.get("DEFAULT").into_iter().flatten().chain(section);
-                values.map(|(name, value)| PipOption { source: file.clone(), name: name.clone(), value: value.clone() })
+                values.map(move |(name, value)| PipOption {
+                    source: file.clone(),
+                    name: name.clone(),
+                    value: value.clone(),
+                    is_of_command: section_name != "global",
+                })
             })
         };
         // Only the last value of a section counts, even if it is empty, but in the place of the first one.
@@ -219,7 +238,7 @@ fn variables() -> impl Iterator<Item = PipOption> {
     facts::variable_names(PREFIX).into_iter().filter_map(|variable| {
         let name = option_name(variable.strip_prefix(PREFIX)?);
         let value = facts::variable(&variable)?.to_string_lossy().into_owned();
-        Some(PipOption { source: variable.into(), name, value })
+        Some(PipOption { source: variable.into(), name, value, is_of_command: false })
     })
 }
 

@@ -7,7 +7,7 @@ use cudnn_cli::escape::Printable;
 use super::decision::Decision;
 use super::requirements_file::decisions_in_files;
 use crate::packages::environment::is_virtual;
-use crate::packages::pip_options::{NO_INDEX, PipCommand, PipOption, PipSettings};
+use crate::packages::pip_options::{FormatOption, NO_INDEX, PipCommand, PipOption, PipSettings};
 use crate::packages::requirement::package_name;
 use crate::packages::{PackageChange, Site, contents};
 
@@ -16,7 +16,7 @@ pub(super) fn decisions(change: &PackageChange, prefix: Option<&Path>) -> Vec<De
     let settings = PipSettings::read(prefix);
     let refused = settings.refused.as_ref().map(|(file, reason)| Decision::refused_settings(file, reason, "pip"));
     let mut found: Vec<Decision> = refused.into_iter().collect();
-    let (formats, is_directory) = (settings.formats(), matches!(change.site, Site::Directory { .. }));
+    let is_directory = matches!(change.site, Site::Directory { .. });
     for command in commands(change) {
         let options = settings.options(command);
         let has_links = options.iter().any(|option| option.name == "find-links");
@@ -26,12 +26,17 @@ pub(super) fn decisions(change: &PackageChange, prefix: Option<&Path>) -> Vec<De
             "upgrade" => !is_directory,
             // pip then installs from the links.
             NO_INDEX => has_links,
-            "no-binary" => wheels(change).all(|name| formats.allow_wheels_of(&name)),
             _ => false,
         };
         let decisions = |option| in_option(option, command, change, prefix, is_harmless(option));
         found.extend(options.iter().flat_map(decisions));
     }
+    let formats = settings.formats();
+    let forbidden = wheels(change).find_map(|name| formats.without_wheels_of(&name).cloned());
+    found.extend(forbidden.map(|FormatOption { source, name, value }| {
+        let changed = "nothing, because there are only wheels";
+        Decision::redirection(&source, &format!("{name} = {value}"), "pip", changed)
+    }));
     found
 }
 
@@ -48,7 +53,7 @@ fn commands(change: &PackageChange) -> Vec<PipCommand> {
     removal.into_iter().chain(change.installs_any().then_some(PipCommand::Install)).collect()
 }
 
-/// Returns the decisions in an option. `is_harmless` says whether it redirects other changes than this one.
+/// Returns the decisions in an option. `is_harmless` means that the option does not affect this change.
 fn in_option(
     option: &PipOption,
     command: PipCommand,
@@ -56,7 +61,7 @@ fn in_option(
     prefix: Option<&Path>,
     is_harmless: bool,
 ) -> Vec<Decision> {
-    let PipOption { source, name, value } = option;
+    let PipOption { source, name, value, .. } = option;
     let setting = format!("{name} = {value}");
     if option.is_refused_by(command) {
         return vec![Decision::refused_settings(source, &format!("has the invalid `{}`", setting.printable()), "pip")];

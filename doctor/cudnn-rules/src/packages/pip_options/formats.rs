@@ -1,53 +1,53 @@
 //! Decides from `no-binary` and `only-binary` for which packages pip uses wheels, like pip's `FormatControl`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::normalized;
 
 const ALL: &str = ":all:";
 const NONE: &str = ":none:";
+const NO_BINARY: &str = "no-binary";
 
-/// The names of packages, or [`ALL`].
+/// The options that apply to the names of packages, or to [`ALL`].
 #[derive(Default)]
-pub(in crate::packages) struct Formats {
-    no_binary: BTreeSet<String>,
-    only_binary: BTreeSet<String>,
+pub(in crate::packages) struct Formats(BTreeMap<String, FormatOption>);
+
+#[derive(Clone)]
+pub(in crate::packages) struct FormatOption {
+    pub(in crate::packages) source: PathBuf,
+    pub(in crate::packages) name: String,
+    pub(in crate::packages) value: String,
 }
 
 impl Formats {
     /// Applies an option after the previous ones. Options with other names have no effect.
-    pub(super) fn apply(&mut self, name: &str, value: &str) {
-        let (target, other) = match name {
-            "no-binary" => (&mut self.no_binary, &mut self.only_binary),
-            "only-binary" => (&mut self.only_binary, &mut self.no_binary),
-            _ => return,
-        };
+    pub(super) fn apply(&mut self, source: &Path, name: &str, value: &str) {
+        if ![NO_BINARY, "only-binary"].contains(&name) {
+            return;
+        }
+        let option = FormatOption { source: source.to_owned(), name: name.to_owned(), value: value.to_owned() };
         let mut names: Vec<&str> = value.split(',').collect();
         while let Some(index) = names.iter().position(|name| *name == ALL) {
-            other.clear();
-            *target = [ALL.to_owned()].into();
+            self.0 = [(ALL.to_owned(), option.clone())].into();
             names.drain(..=index);
             if !names.contains(&NONE) {
                 return;
             }
         }
-        for name in names {
-            if name == NONE {
-                target.clear();
+        for package in names {
+            if package == NONE {
+                self.0.retain(|_, other| other.name != name);
             } else {
-                other.remove(&normalized(name));
-                target.insert(normalized(name));
+                self.0.insert(normalized(package), option.clone());
             }
         }
     }
 
-    /// Returns whether pip installs wheels of this package. A name has precedence over [`ALL`].
-    pub(in crate::packages) fn allow_wheels_of(&self, package: &str) -> bool {
-        let package = normalized(package);
-        if self.only_binary.contains(&package) || self.no_binary.contains(&package) {
-            return self.only_binary.contains(&package);
-        }
-        self.only_binary.contains(ALL) || !self.no_binary.contains(ALL)
+    /// Returns the option that makes pip install no wheel of this package. A name has precedence over [`ALL`].
+    pub(in crate::packages) fn without_wheels_of(&self, package: &str) -> Option<&FormatOption> {
+        let option = self.0.get(&normalized(package)).or_else(|| self.0.get(ALL));
+        option.filter(|option| option.name == NO_BINARY)
     }
 }
 
@@ -76,8 +76,8 @@ mod tests {
             (&[("prefer-binary", ":all:")], true),
         ] {
             let mut formats = Formats::default();
-            options.iter().for_each(|(name, value)| formats.apply(name, value));
-            assert_eq!(formats.allow_wheels_of("nvidia-x"), expected, "{options:?}");
+            options.iter().for_each(|(name, value)| formats.apply(Path::new("x"), name, value));
+            assert_eq!(formats.without_wheels_of("nvidia-x").is_none(), expected, "{options:?}");
         }
     }
 }
