@@ -51,13 +51,13 @@ pub(super) fn decisions(root: &Path) -> Vec<Decision> {
 pub(super) fn required(change: &PackageChange, root: &Path) -> Vec<String> {
     // Their versions start with the CUDA release.
     const NAMES: [&str; 5] = ["cuda-cudart", "cuda-nvrtc", "cuda-toolkit", "cudatoolkit", "libcublas"];
-    const OF_CUDNN: [&str; 2] = ["cuda-nvrtc", "libcublas"];
     let cuda = change.install.iter().find_map(|one| one.strip_prefix(CONDA_CUDA)?.strip_prefix('='));
     let Some(cuda) = cuda else { return Vec::new() };
     let installed: Vec<String> = conda_records(root).into_iter().map(|record| record.name).collect();
+    let of_cudnn = if cuda.starts_with("11") { &["cudatoolkit"][..] } else { &["cuda-nvrtc", "libcublas"] };
     let has_cudnn = change.install.iter().any(|one| package_name(one).contains("cudnn"));
     let is_required = |name: &&str| {
-        change.installs(name) || has_cudnn && OF_CUDNN.contains(name) || installed.iter().any(|other| other == name)
+        change.installs(name) || has_cudnn && of_cudnn.contains(name) || installed.iter().any(|other| other == name)
     };
     NAMES.into_iter().filter(is_required).map(|name| format!("{name} {cuda}.*")).collect()
 }

@@ -119,6 +119,8 @@ fn pins_of_other_cuda_packages_are_decisions() {
         (&["cudnn", "cuda-version=12"][..], "libcublas", "11.*", true),
         (&["cudnn", "cuda-version=12"], "cuda-nvrtc", "<12", true),
         (&["cudnn", "cuda-version=12"], "libcublas", "12.4.*", false),
+        (&["cudnn", "cuda-version=11"], "libcublas", "12.*", false),
+        (&["cudnn", "cuda-version=11"], "cudatoolkit", "10.*", true),
         (&["libcublas", "cuda-version=12"], "libcublas", "11.*", true),
         (&["libcublas", "cuda-version=12"], "cuda-nvrtc", "11.*", false),
         (&["libcublas", "cuda-version=12"], "cuda-cudart", "11.8.*", true),
