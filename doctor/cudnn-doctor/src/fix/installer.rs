@@ -10,8 +10,9 @@ use cudnn_rules::packages::{UV_DIRS, canonical_variable, uv_working_dir};
 
 use super::foreign::changeable_by_others;
 
-/// The variables passed to root's programs. All others are removed, because variables such as `LD_PRELOAD`,
-/// `OPENSSL_CONF` and `PYTHONHOME` name files with code or settings.
+/// The variables passed to root's programs. Most others are removed, because variables such as `LD_PRELOAD`,
+/// `OPENSSL_CONF` and `PYTHONHOME` name files with code or settings. `PYTHONUSERBASE` names code, too, but no step
+/// runs Python if another user can change that directory.
 const PASSED: [&str; 9] = [
     "PATH",
     "HOME",
@@ -112,7 +113,7 @@ pub(super) fn variables_for(command: &Command) -> BTreeMap<OsString, OsString> {
     let mut variables = variables(&[command]);
     if is_root() {
         let installer = PackageManager::of(command);
-        variables.retain(|name, _| name.to_str().is_some_and(|name| is_passed(name, installer)));
+        variables.retain(|name, value| name.to_str().is_some_and(|name| is_passed(name, value, installer)));
         variables.iter_mut().for_each(|(name, value)| *value = adapted(name, value));
     }
     variables
@@ -147,7 +148,11 @@ fn only_of_root(path: &OsStr) -> OsString {
     std::env::join_paths(dirs).unwrap_or_default()
 }
 
-fn is_passed(variable: &str, installer: Option<PackageManager>) -> bool {
+fn is_passed(variable: &str, value: &OsStr, installer: Option<PackageManager>) -> bool {
+    // Programs of root run in the root directory, and a relative directory has not been checked.
+    if variable == "PYTHONUSERBASE" && Path::new(value).is_relative() {
+        return false;
+    }
     let is_setting = installer.is_some_and(|installer| installer.reads(variable));
     let lists = [&PASSED[..], &TEMPORARY, &CERTIFICATES];
     is_setting

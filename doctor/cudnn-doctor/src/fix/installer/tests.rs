@@ -61,16 +61,16 @@ fn programs_of_root_get_only_variables_that_name_no_unchecked_files() {
         ("PYTHONHOME", false, false),
         ("APT_CONFIG", false, false),
     ] {
-        assert_eq!(is_passed(variable, Some(PackageManager::Pip)), of_pip, "{variable}");
-        assert_eq!(is_passed(variable, Some(PackageManager::Conda)), of_conda, "{variable}");
-        assert_eq!(is_passed(variable, None), of_pip && of_conda, "{variable}");
+        assert_eq!(is_passed(variable, "/x".as_ref(), Some(PackageManager::Pip)), of_pip, "{variable}");
+        assert_eq!(is_passed(variable, "/x".as_ref(), Some(PackageManager::Conda)), of_conda, "{variable}");
+        assert_eq!(is_passed(variable, "/x".as_ref(), None), of_pip && of_conda, "{variable}");
     }
 }
 
 /// Otherwise, pip would install the user's packages elsewhere than planned.
 #[test]
 fn programs_of_root_know_the_directory_of_the_users_packages() {
-    for (variable, expected) in [("PYTHONUSERBASE", true), ("PYTHONHOME", false), ("LD_LIBRARY_PATH", false)] {
-        assert_eq!(is_passed(variable, Some(PackageManager::Pip)), expected, "{variable}");
+    for (value, expected) in [("/x", true), ("x", false)] {
+        assert_eq!(is_passed("PYTHONUSERBASE", value.as_ref(), Some(PackageManager::Pip)), expected, "{value}");
     }
 }
