@@ -13,7 +13,8 @@ use cudnn_os::files::is_executable;
 use cudnn_os::rights::{belongs_to_user, is_root, is_sticky_of_root, write_access};
 use cudnn_probe::{canonicalize, read_bounded};
 use cudnn_rules::packages::{
-    PackageChange, PipRecord, entries, is_python, package_name, python_in, records, setting, user_base,
+    PackageChange, PipRecord, entries, explain_read_only, is_python, package_name, python_in, records, setting,
+    user_base,
 };
 use cudnn_rules::plan::{Line, Step};
 use cudnn_rules::remedy::Action;
@@ -70,10 +71,10 @@ fn dirs_of_packages(change: &PackageChange, site: &Path) -> BTreeSet<PathBuf> {
 }
 
 fn explain_closed(dir: &Path, is_own: bool, error: &Error) -> String {
-    let path = dir.printable();
     if error.kind() == ErrorKind::ReadOnlyFilesystem {
-        return format!("{path} is on a read-only file system: make it writable, or change the packages in its image");
+        return explain_read_only(dir);
     }
+    let path = dir.printable();
     if is_own {
         let permission = Command::new("chmod", ["u+rwx"]).and([dir]);
         return format!("this user may not change {path}, but owns it: run `{permission}`, and then `fix` again");

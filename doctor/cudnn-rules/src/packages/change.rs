@@ -12,7 +12,8 @@ use cudnn_probe::facts::PathFacts;
 
 use super::contents;
 use super::dirs::link_out_of;
-use super::environment::root_of;
+use super::environment::{PipRecord, records, root_of};
+use super::installed_pip::Interpreter;
 use super::pip::recorded_version;
 use super::requirement::{package_name, stricter};
 use super::wheels::NVIDIA_PREFIX;
@@ -73,6 +74,12 @@ pub enum Pip {
     Interpreter(PathBuf),
 }
 
+/// Explains why a directory on a read-only file system cannot be changed.
+pub fn explain_read_only(dir: &Path) -> String {
+    let dir = dir.printable();
+    format!("{dir} is on a read-only file system: make it writable, or change the packages in its image")
+}
+
 impl Site {
     /// Returns the directory whose owner may change the packages, unless it is unknown or the system's.
     pub fn dir(&self) -> Option<&Path> {
@@ -99,6 +106,29 @@ impl Site {
                 vec![dir.clone()]
             }
             Site::OnPath | Site::Conda(_) | Site::System => Vec::new(),
+        }
+    }
+
+    /// Returns the Python of an environment, if the site is one with pip.
+    pub(super) fn interpreter(&self) -> Option<Interpreter> {
+        match self {
+            Site::Environment(root) => Some(Interpreter::in_environment(root)),
+            Site::Interpreter { program, root } => Some(Interpreter { program: program.clone(), root: root.clone() }),
+            _ => None,
+        }
+    }
+
+    /// Returns the directories in which the installer may write, without those of the environment's other Pythons. The
+    /// Pythons of some Linux distributions write below `/usr/local` instead of `/usr`.
+    pub(crate) fn written_dirs(&self) -> Vec<PathBuf> {
+        match (self, self.interpreter()) {
+            (Site::Conda(root), _) => vec![root.clone()],
+            (_, Some(python)) => {
+                let is_known = python.version().is_some();
+                let dirs = if is_known { python.package_dirs().collect() } else { self.package_dirs() };
+                dirs.into_iter().chain([python.root.join("local")]).filter(|dir| dir.leads_to_dir()).collect()
+            }
+            (_, None) => self.package_dirs(),
         }
     }
 
@@ -225,11 +255,15 @@ impl PackageChange {
         self.site.dir().filter(|_| replaces).and_then(|root| link_out_of(root, &dirs))
     }
 
-    /// Describes a directory in which not even root can change packages, as a clause.
-    pub(super) fn read_only_dir(&self) -> Option<String> {
-        let dirs = self.site.package_dirs().into_iter().chain(self.site.dir().map(Path::to_owned));
-        let dir = dirs.into_iter().find(|dir| is_read_only(dir))?;
-        Some(format!("{} is on a read-only file system, so that packages change only in its image", dir.printable()))
+    /// Explains why not even root can make the change: the removed packages, or all directories for installations, are
+    /// on a read-only file system.
+    pub(crate) fn read_only_dir(&self) -> Option<String> {
+        let dirs = self.site.written_dirs();
+        let is_removed = |record: &PipRecord| self.remove.contains(&record.name);
+        let mut changed = dirs.iter().filter(|dir| records(dir).iter().any(is_removed));
+        let closed = changed.find(|dir| is_read_only(dir));
+        let closed = closed.or_else(|| dirs.first().filter(|_| dirs.iter().all(|dir| is_read_only(dir))))?;
+        Some(explain_read_only(closed))
     }
 
     pub(crate) fn installs_any(&self) -> bool {

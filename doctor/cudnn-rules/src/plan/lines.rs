@@ -96,6 +96,9 @@ fn link(dir: &Path, version: Version) -> Command {
 /// Renders a package change, preceded by the commands that prepare the installer. A change against a decision of the
 /// user is only a remark.
 fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
+    if let Some(reason) = change.read_only_dir() {
+        return Rendered::default().remark(Remark::But(reason));
+    }
     if let Some(decision) = packages::forbidding(change) {
         let reason = format!("{decision}: change that first, because no step contradicts it");
         return Rendered::default().remark(Remark::But(reason));
@@ -129,7 +132,7 @@ fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
 /// Returns the directory of packages that this user owns, but has made read-only.
 fn closed_dir(change: &PackageChange) -> Option<PathBuf> {
     let is_closed = |dir: &PathBuf| dir.leads_to_dir() && belongs_to_user(dir) && !can_write(dir);
-    change.site.package_dirs().into_iter().find(|dir| !is_root() && is_closed(dir))
+    change.site.written_dirs().into_iter().find(|dir| !is_root() && is_closed(dir))
 }
 
 fn variable(variable: &Variable) -> Rendered {

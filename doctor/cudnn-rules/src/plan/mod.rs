@@ -234,20 +234,23 @@ mod tests {
         use cudnn_probe::facts::Facts;
 
         let dir = tempfile::tempdir().unwrap();
-        let site = dir.path().join("lib/python3.12/site-packages");
-        for file in ["bin/python3", "lib/python3.12/site-packages/pip/x"] {
+        let site = |version: &str| dir.path().join(format!("lib/{version}/site-packages")).display().to_string();
+        let program = dir.path().join("bin/python3.12");
+        for file in ["bin/python3.12", "lib/python3.12/site-packages/pip/x", "lib/python3.11/site-packages/x"] {
             let file = dir.path().join(file);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, "").unwrap();
         }
-        let change = PackageChange::of(Site::Environment(dir.path().to_owned())).install(["x"]);
+        let change = PackageChange::of(Site::Interpreter { program, root: dir.path().to_owned() }).install(["x"]);
         let remedy = Remedy::new("install x:").change(change);
-        for (is_root, expected) in [(false, true), (true, false)] {
+        for (is_root, closed, expected) in
+            [(false, "python3.12", true), (true, "python3.12", false), (false, "python3.11", false)]
+        {
             let recorder = Facts::recorder();
             recorder.within(|| advice_of(&remedy));
             let mut answers = recorder.to_value();
             answers["root"][""] = is_root.into();
-            let site = site.display().to_string();
+            let site = site(closed);
             for (question, answer) in [("owned by this user", true), ("writable", false)] {
                 answers[question][&site] = answer.into();
             }

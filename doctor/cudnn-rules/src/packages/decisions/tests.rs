@@ -308,8 +308,28 @@ fn no_step_changes_packages_on_a_read_only_file_system() {
     let site = dir.path().join("env/lib/python3.12/site-packages").display().to_string();
     answers["on a read-only file system"][&site] = true.into();
     let found = Facts::from_value(answers).unwrap().within(|| forbidding(&change));
-    let expected = format!("{site} is on a read-only file system, so that packages change only in its image");
+    let expected =
+        format!("{site} is on a read-only file system: make it writable, or change the packages in its image");
     assert_eq!(found, Some(expected));
+}
+
+/// pip installs in a directory that it can write to, such as `/usr/local` instead of `/usr`.
+#[test]
+fn a_step_may_change_another_directory_than_the_read_only_one() {
+    let dir = project("");
+    let [site, local] = ["env/lib/python3.12/site-packages", "env/local"].map(|name| dir.path().join(name));
+    std::fs::create_dir(&local).unwrap();
+    std::fs::create_dir(site.join("nvidia_cuda_nvrtc_cu12-12.8.93.dist-info")).unwrap();
+    for (change, is_forbidden) in [(change(&dir).install([NVRTC]), false), (change(&dir).remove([NVRTC]), true)] {
+        let recorder = Facts::recorder();
+        assert_eq!(recorder.within(|| forbidding(&change)), None);
+        let mut answers = recorder.to_value();
+        for (dir, is_read_only) in [(&site, true), (&local, false)] {
+            answers["on a read-only file system"][dir.to_str().unwrap()] = is_read_only.into();
+        }
+        let found = Facts::from_value(answers).unwrap().within(|| forbidding(&change));
+        assert_eq!(found.is_some(), is_forbidden, "{found:?}");
+    }
 }
 
 #[test]
