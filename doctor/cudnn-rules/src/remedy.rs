@@ -147,8 +147,9 @@ impl Remedy {
         self.action(Action::Inspect(cudnn_cli::programs::doctor_command(arguments)))
     }
 
+    /// Adds a change of packages, in the place that the installer changes.
     pub(crate) fn change(self, change: PackageChange) -> Self {
-        self.action(Action::Packages(change))
+        self.action(Action::Packages(change.in_changed_place()))
     }
 
     pub(crate) fn with_text(self, text: impl Into<String>) -> Self {

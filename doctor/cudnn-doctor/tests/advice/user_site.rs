@@ -108,6 +108,7 @@ fn commands_change_the_packages_of_a_user() {
     assert!(commands.iter().all(|command| !command.contains(" --user ")), "{commands:?}");
 
     let commands = user.commands("--run onnxruntime", "C091").unwrap();
+    assert!(commands.iter().any(|command| command.contains(" --user ")), "{commands:?}");
     user.sh(&commands.join("\n"));
     let packages = user.sh(&format!("{PYTHON} -E {PIP} list --user"));
     let has = |name: &str| packages.lines().any(|line| line.split(' ').next() == Some(name));

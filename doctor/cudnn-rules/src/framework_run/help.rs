@@ -71,7 +71,7 @@ impl Helper<'_> {
             ),
             CauseKind::NoModule(module) if module == framework.module() => {
                 let text = "is not installed for this Python: install it, or name another Python with --python:";
-                self.install_framework(format!("{name} {text}"), false)
+                self.install_framework(format!("{name} {text}"), self.change(), false)
             }
             CauseKind::NoModule(module) => {
                 Remedy::new(format!("install the package with the module {module}, or reinstall {name}"))
@@ -86,14 +86,15 @@ impl Helper<'_> {
         PackageChange::of(self.python.site())
     }
 
-    /// Installs the framework with CUDA support, in a version that fits the other frameworks in the environment.
-    fn install_framework(&self, text: String, again: bool) -> Remedy {
+    /// Adds the installation of the framework with CUDA support to a change, in a version that fits the other frameworks
+    /// in the environment.
+    fn install_framework(&self, text: String, change: PackageChange, again: bool) -> Remedy {
         match self.requirements() {
             Ok(requirements) if again => {
-                let change = PackageChange { with_dependencies: true, ..self.change() };
+                let change = PackageChange { with_dependencies: true, ..change };
                 Remedy::new(text).change(change.reinstall(requirements))
             }
-            Ok(requirements) => Remedy::new(text).change(self.change().install(requirements)),
+            Ok(requirements) => Remedy::new(text).change(change.install(requirements)),
             Err(reason) => Remedy::new(reason),
         }
     }
@@ -134,20 +135,14 @@ impl Helper<'_> {
         let Some(installed) = self.run.package.as_deref().filter(is_of_two) else {
             // A CPU-only build of the same release may be installed. JAX ships CUDA support in separate packages.
             let text = format!("to use a GPU, install a build of {name} with CUDA:");
-            return self.install_framework(text, framework != RunnableFramework::Jax);
+            return self.install_framework(text, self.change(), framework != RunnableFramework::Jax);
         };
         let text = format!(
             "to use a GPU, replace {installed} by the build of {name} with CUDA, because the packages overwrite each \
              other:"
         );
         let both = cpu.into_iter().chain((installed == package).then_some(package.as_str()));
-        let mut remedy = self.install_framework(text, false);
-        for action in &mut remedy.actions {
-            if let Action::Packages(change) = action {
-                change.remove.extend(both.clone().map(str::to_owned));
-            }
-        }
-        remedy
+        self.install_framework(text, self.change().remove(both), false)
     }
 
     fn missing_library(&self, library: &str) -> Remedy {
@@ -170,7 +165,7 @@ impl Helper<'_> {
             return Remedy::new(text).search(&installed.dir);
         }
         if library.is_empty() {
-            return self.install_framework(format!("install {name} with the libraries of CUDA:"), false);
+            return self.install_framework(format!("install {name} with the libraries of CUDA:"), self.change(), false);
         }
         // Include the libraries that would be missing next.
         let all = help_for_libraries(run.framework.module(), &self.environment(), machine, &context.host);

@@ -109,7 +109,7 @@ impl Site {
         }
     }
 
-    /// Returns the Python of an environment, if the site is one with pip.
+    /// Returns the Python whose pip changes the packages, if the site is an environment.
     pub(super) fn interpreter(&self) -> Option<Interpreter> {
         match self {
             Site::Environment(root) => Some(Interpreter::in_environment(root)),

@@ -41,14 +41,22 @@ impl Site {
 impl PackageChange {
     /// Returns this change in the place that the installer changes, if an installer can make it.
     pub(crate) fn possible(self) -> Option<Self> {
-        let has_commands = |change: &Self| change.commands().is_some_and(|commands| !commands.is_empty());
-        self.for_user().filter(has_commands).or_else(|| Some(self).filter(has_commands))
+        Some(self.in_changed_place()).filter(Self::is_possible)
+    }
+
+    /// Returns this change in the place that the installer changes.
+    pub(crate) fn in_changed_place(self) -> Self {
+        self.for_user().filter(Self::is_possible).unwrap_or(self)
+    }
+
+    fn is_possible(&self) -> bool {
+        self.commands().is_some_and(|commands| !commands.is_empty())
     }
 
     /// Returns the same change of the user's packages, if the packages belong there.
     fn for_user(&self) -> Option<Self> {
         let names = self.installed().chain(&self.remove).map(|one| normalized(package_name(one)));
-        let python = pip::python_for_user(&self.site, &names.collect::<Vec<_>>())?;
+        let python = pip::python_for_user(self.site.interpreter()?, &names.collect::<Vec<_>>())?;
         let site = Site::User { base: user_base()?, dir: python.user_site()?, program: python.program };
         Some(PackageChange { site, ..self.clone() })
     }

@@ -8,7 +8,6 @@ use cudnn_frameworks::installation::{python_name, site_packages};
 use cudnn_probe::Os;
 use cudnn_probe::facts::{PathFacts, is_executable};
 
-use super::change::Site;
 use super::dirs::{named_data_dir, user_base};
 use super::environment::{is_closed, is_managed, is_virtual, records};
 use super::installed_pip::{Interpreter, in_new_environment, on_path, without_variables};
@@ -20,14 +19,9 @@ use super::uv;
 const FRAMEWORKS: [&str; 7] =
     ["torch", "jax", "tensorflow", "onnxruntime", "ctranslate2", "nvidia-cudnn", "nvidia-cublas"];
 
-/// Returns the Python that changes these packages among the user's packages instead of at this site. `None` for all
-/// other sites, and for virtual environments, where pip leaves the user's packages alone.
-pub(super) fn python_for_user(site: &Site, names: &[String]) -> Option<Interpreter> {
-    let python = match site {
-        Site::Environment(root) => Interpreter::in_environment(root),
-        Site::Interpreter { program, root } => Interpreter { program: program.clone(), root: root.clone() },
-        _ => return None,
-    };
+/// Returns the Python that changes these packages among the user's packages, if they belong there instead of in this
+/// Python's environment. `None` for virtual environments, where pip leaves the user's packages alone.
+pub(super) fn python_for_user(python: Interpreter, names: &[String]) -> Option<Interpreter> {
     let root = &python.root;
     if is_virtual(root) || python_problem(root).is_some() || is_in_unpacked_image(&python.program) {
         return None;

@@ -44,7 +44,7 @@ fn windows_environments_use_their_own_pip() {
 #[test]
 #[cfg(all(test, target_os = "linux"))]
 fn packages_of_the_user_are_a_place_of_their_own() {
-    use crate::packages::PackageChange;
+    use crate::packages::{PackageChange, Site};
     use cudnn_probe::facts::{Changes, Facts};
 
     let world = tempfile::tempdir().unwrap();
