@@ -379,6 +379,7 @@ fn an_interrupted_command_prints_one_document() {
 }
 
 /// Returns the largest size of a process that shows a capture, in KiB.
+#[allow(clippy::zombie_processes, reason = "`wait4` waits for the process")]
 fn memory_of_show(file: &Path, format: &[&str]) -> i64 {
     let mut command = Command::new(LAB);
     command.args(format).args(["capture", "show"]).arg(file).env_clear().stdout(Stdio::null()).stderr(Stdio::null());

@@ -75,7 +75,7 @@ fn graph_of(state: &State, content: &Arc<Content>) -> Option<Arc<Content>> {
 /// Returns the id of a graph that can be stored, and writes new graphs.
 fn graph_id(state: &State, graph: &Arc<Content>) -> Option<Arc<str>> {
     let label = || shadow::describe(graph).unwrap_or_default();
-    let nodes = shadow::graph(graph).map_err(|reason| incomplete(state, &label(), &reason.to_string())).ok()?;
+    let nodes = shadow::graph(graph).map_err(|reason| incomplete(state, &label(), &reason)).ok()?;
     let id = nodes.id();
     let record = || GraphRecord { graph: id.clone(), label: label(), nodes: nodes.clone() };
     GRAPHS.write(&id, |_| state.output.write(&Record::Graph(record())))?;
