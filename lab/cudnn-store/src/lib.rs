@@ -10,7 +10,9 @@
 
 pub mod captures;
 pub mod choices;
+mod object;
 pub mod plans;
 mod unique;
 
+pub use object::{read_object, read_objects};
 pub use unique::read_unique;

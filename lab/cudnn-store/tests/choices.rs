@@ -172,6 +172,25 @@ fn invalid_rankings_are_refused_with_the_reason() {
     assert!(refused.starts_with("the name \"TILE_SIZE\" occurs twice at line "), "{refused}");
 }
 
+/// serde reads structs from arrays, too.
+#[test]
+fn arrays_are_not_read_as_objects() {
+    let text = r#"{"errata":1,"rules":[{}],"tuned":[{"cudnn":"9.19.0","device":{"name":"A","compute_capability":"9.0"},
+        "graph":"0123456789abcdef","engines":[{"engine":3}]}]}"#;
+    Choices::parse(text).unwrap();
+    for (object, array) in [
+        (text, "[1,[],[]]"),
+        (text, r#"[1,{"errata":1,"rules":[]}]"#),
+        ("[{}]", "[[]]"),
+        (r#"{"name":"A","compute_capability":"9.0"}"#, r#"["A","9.0"]"#),
+        (r#"{"engine":3}"#, "[3]"),
+        (&text[text.find(r#"{"cudnn""#).unwrap()..text.len() - 2], r#"["9.19.0"]"#),
+    ] {
+        let refused = Choices::parse(&text.replacen(object, array, 1)).unwrap_err();
+        assert!(refused.starts_with("invalid type: sequence, expected an object at line "), "{array}: {refused}");
+    }
+}
+
 #[test]
 fn damaged_files_are_refused_without_a_panic() {
     let text = choices([ranking(91_900, "A", 1, &[3, 9]), ranking(92_000, "B", 2, &[4])]).to_json();

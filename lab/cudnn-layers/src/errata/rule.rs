@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudnn_graph::{Operand, Operation, names, vocabulary};
 use cudnn_probe::release_facts::RELEASE_FACTS;
 use cudnn_store::choices::{Capability, Document, Release};
-use cudnn_store::read_unique;
+use cudnn_store::{read_object, read_objects, read_unique};
 use serde::Deserialize;
 
 use crate::engine::ChosenEngine;
@@ -32,9 +32,9 @@ pub struct BlockingRule {
     /// A public page about the problem.
     #[serde(default)]
     pub source: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read_object")]
     cudnn: Range<Release>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read_object")]
     compute_capability: Range<Capability>,
     #[serde(default)]
     operations: Vec<String>,
@@ -44,7 +44,7 @@ pub struct BlockingRule {
     knobs: BTreeMap<String, i64>,
     #[serde(default)]
     numerical_notes: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read_objects")]
     tensors: Vec<TensorRule>,
     /// Selects plans with a larger workspace, in bytes.
     #[serde(default)]
@@ -385,6 +385,8 @@ mod tests {
             (r#""operations":["convolution_forward"]"#, "unknown operation"),
             (r#""operations":["matmul"],"cudnn":{"from":"9.8","before":"9.8"}"#, "ends before it begins"),
             (r#""tensors":[{}]"#, "selects every operation"),
+            (r#""tensors":[[["FLOAT"],4]]"#, "invalid type: sequence, expected an object"),
+            (r#""operations":["matmul"],"cudnn":["9.8"]"#, "invalid type: sequence, expected an object"),
             (r#""workspace_above":-1"#, "integer `-1`, expected u64"),
             (r#""workspace_above":0.5"#, "floating point `0.5`, expected u64"),
         ] {
@@ -398,6 +400,8 @@ mod tests {
             BlockingRules::parse(r#"{"errata":2,"rules":[]}"#).unwrap_err(),
             "format 2 is not supported, only 1"
         );
+        let array = BlockingRules::parse(r#"{"errata":1,"rules":[["n","r"]]}"#).unwrap_err();
+        assert!(array.starts_with("invalid type: sequence, expected an object"), "{array}");
         assert!(BlockingRules::parse("{").unwrap_err().contains("line 1"));
     }
 

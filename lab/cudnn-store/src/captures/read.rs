@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 
 use super::ids::Ids;
 use super::record::{CountRecord, ExecutionRecord, FORMAT, PlanRecord, ProposalsRecord, Record};
+use crate::object::Object;
 
 /// The records of a file, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,7 +57,7 @@ impl Capture {
                 return Err("the capture is too large".to_owned());
             }
             let is_complete = line.last() == Some(&b'\n');
-            match serde_json::from_slice::<Record>(&line) {
+            match serde_json::from_slice(&line).map(|Object(record)| record) {
                 Ok(Record::Start(start)) if start.format > FORMAT => {
                     return Err(format!("the format {} of the capture is newer than {FORMAT}", start.format));
                 }
@@ -204,6 +205,22 @@ mod tests {
         assert_eq!(problems[2], "the last line is incomplete");
         assert_eq!(problems[3], "the plan 1 of process 1 is missing; records that need it and were skipped: 1");
         assert_eq!(problems[4], "2 records of the unknown type \"future\" were skipped");
+    }
+
+    #[test]
+    fn arrays_are_not_read_as_records() {
+        assert_eq!(Capture::parse(b"[\"start\",1,91900,13000]\n").unwrap_err(), NO_CAPTURE);
+        let execution = "\"record\":\"execution\",\"plan\":0,\"status\":\"SUCCESS\"";
+        for line in [
+            "[\"count\",1,4]".to_owned(),
+            format!("{{{execution},\"tensors\":[[1,null,null]]}}"),
+            format!("{{{execution},\"tensors\":[{{\"uid\":1,\"memory\":[0,0]}}]}}"),
+            format!("{{{execution},\"tensors\":[],\"workspace\":[0,0]}}"),
+        ] {
+            let capture = Capture::parse(format!("{START}{line}\n").as_bytes()).unwrap();
+            let problem = capture.problems.concat();
+            assert!(problem.contains("invalid type: sequence, expected an object"), "{line}: {problem}");
+        }
     }
 
     #[test]

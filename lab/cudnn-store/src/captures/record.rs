@@ -10,6 +10,7 @@ use cudnn_graph::names::KNOBS;
 use cudnn_graph::{Graph, Node};
 
 use super::status::Status;
+use crate::object::{read_objects, read_optional_object};
 
 /// The version of the format. It is raised for records that readers must understand.
 pub const FORMAT: u32 = 1;
@@ -116,7 +117,7 @@ pub struct PlanRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The engine, if cuDNN reports it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_object", skip_serializing_if = "Option::is_none")]
     pub engine: Option<Engine>,
     /// The place among the proposals of the heuristics, and their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,9 +173,10 @@ pub struct ExecutionRecord {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_cuda_graph: bool,
     /// The tensors of the variant pack, in the program's order.
+    #[serde(deserialize_with = "read_objects")]
     pub tensors: Vec<Tensor>,
     /// The memory for the workspace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_object", skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Memory>,
 }
 
@@ -184,7 +186,7 @@ pub struct Tensor {
     /// The unique id.
     pub uid: i64,
     /// Where the values are; `None` for a null pointer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_object", skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
     /// The values in host memory, as hexadecimal text, if they are small.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::ranking::Ranking;
+use crate::object::{Object, read_optional_objects};
 
 const FORMAT: u32 = 1;
 /// The maximum size of a file in bytes.
@@ -21,10 +22,14 @@ const MAX_RULES: usize = 1000;
 pub struct Document<R> {
     errata: u32,
     /// The rules, if the file contains this list.
-    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default = "Option::default",
+        deserialize_with = "read_optional_objects",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub rules: Option<Vec<R>>,
     /// The rankings, if the file contains this list.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "read_optional_objects", skip_serializing_if = "Option::is_none")]
     pub tuned: Option<Vec<Ranking>>,
 }
 
@@ -64,8 +69,9 @@ impl<R: DeserializeOwned> Document<R> {
         if text.len() as u64 > MAX_LEN {
             return Err(format!("it has {} bytes, more than {MAX_LEN}", text.len()));
         }
-        let text = serde_json::from_str(text).map_or(text, |file: ReleaseFactsFile<'_>| file.errata.get());
-        let document: Self = serde_json::from_str(text).map_err(|error| shown(&error.to_string()))?;
+        let text =
+            serde_json::from_str(text).map_or(text, |Object(file): Object<ReleaseFactsFile<'_>>| file.errata.get());
+        let Object(document): Object<Self> = serde_json::from_str(text).map_err(|error| shown(&error.to_string()))?;
         if document.errata != FORMAT {
             return Err(format!("format {} is not supported, only {FORMAT}", document.errata));
         }

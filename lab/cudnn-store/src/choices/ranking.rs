@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use cudnn_probe::{Capability, Release};
 
+use crate::object::{read_object, read_objects};
 use crate::unique::read_unique;
 
 /// The maximum length of a label in bytes, because layers write it to the log.
@@ -25,6 +26,7 @@ pub struct Ranking {
     /// The release of cuDNN.
     pub cudnn: Release,
     /// The model of the GPU.
+    #[serde(deserialize_with = "read_object")]
     pub device: Device,
     /// The id of the graph: 16 hexadecimal digits, as in captures.
     pub graph: String,
@@ -38,6 +40,7 @@ pub struct Ranking {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<usize>,
     /// The engines, best first. Engines with a problem come last.
+    #[serde(deserialize_with = "read_objects")]
     pub engines: Vec<Choice>,
     /// For each mode of the heuristics, such as `mode_a`, the places of its proposals in `engines`, in cuDNN's order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
