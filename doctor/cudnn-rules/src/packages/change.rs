@@ -12,7 +12,7 @@ use cudnn_probe::facts::PathFacts;
 
 use super::contents;
 use super::dirs::link_out_of;
-use super::environment::{PipRecord, records, root_of};
+use super::environment::{PipRecord, debian_dir, records, root_of};
 use super::installed_pip::Interpreter;
 use super::pip::recorded_version;
 use super::requirement::{package_name, stricter};
@@ -101,7 +101,9 @@ impl Site {
     /// Returns the directories that contain pip's records of the packages.
     pub fn package_dirs(&self) -> Vec<PathBuf> {
         match self {
-            Site::Environment(root) | Site::Interpreter { root, .. } => site_packages(root).collect(),
+            Site::Environment(root) | Site::Interpreter { root, .. } => {
+                self.debian_dir().into_iter().chain(site_packages(root)).collect()
+            }
             Site::Directory { dir, .. } | Site::NewEnvironment { dir, .. } | Site::User { dir, .. } => {
                 vec![dir.clone()]
             }
@@ -116,6 +118,18 @@ impl Site {
             Site::Interpreter { program, root } => Some(Interpreter { program: program.clone(), root: root.clone() }),
             _ => None,
         }
+    }
+
+    /// Returns the directory where pip installs packages, even if it is missing.
+    pub(crate) fn install_dir(&self) -> Option<PathBuf> {
+        let dirs = self.package_dirs();
+        self.debian_dir().or_else(|| dirs.iter().find(|dir| dir.leads_to_dir()).or(dirs.first()).cloned())
+    }
+
+    /// Like [`Site::install_dir`], for Debian's Python only.
+    pub(crate) fn debian_dir(&self) -> Option<PathBuf> {
+        let python = self.interpreter()?;
+        debian_dir(&python.program, &python.root)
     }
 
     /// Returns the directories in which the installer may write, without those of the environment's other Pythons. The

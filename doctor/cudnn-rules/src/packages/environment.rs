@@ -48,6 +48,13 @@ pub(crate) fn site_of_new(environment: &Path, program: &Path) -> Option<PathBuf>
     Some(environment.join("lib").join(version).join("site-packages"))
 }
 
+/// Returns the directory where pip installs packages for this Python if it is Debian's: below `/usr/local` for `/usr`.
+pub(super) fn debian_dir(program: &Path, root: &Path) -> Option<PathBuf> {
+    let is_of_debian = !is_virtual(root) && root.join("lib/python3/dist-packages").leads_to_dir();
+    let version = python_name(program, root).filter(|_| is_of_debian)?;
+    Some(root.join("local/lib").join(version).join("dist-packages"))
+}
+
 /// Returns the directory of `pip install --user` for this Python version.
 pub(super) fn user_site(python_name: &str) -> Option<PathBuf> {
     let lib = if Os::HOST == Os::Windows { user_base()? } else { user_base()?.join("lib") };

@@ -193,7 +193,10 @@ fn title_of_change(change: &PackageChange) -> String {
     let parts: Vec<String> = parts.into_iter().filter(|(all, _)| !all.is_empty()).map(|(_, text)| text).collect();
     let place = match &change.site {
         Site::System => " in the system".to_owned(),
-        other => other.dir().map_or(String::new(), |dir| format!(" in {}", dir.printable())),
+        other => {
+            let of_debian = other.debian_dir().filter(|_| change.installs_any());
+            of_debian.as_deref().or(other.dir()).map_or(String::new(), |dir| format!(" in {}", dir.printable()))
+        }
     };
     let until = packages::keep_in_project(change)
         .map_or(String::new(), |keep| format!(" until the next `uv sync`, unless you also run `{keep}`"));

@@ -137,9 +137,8 @@ impl SimulatedMachine {
             }
             Site::Environment(_) | Site::Interpreter { .. } | Site::User { .. } | Site::Directory { .. } => self
                 .within(|| {
-                    let dirs = change.site.package_dirs();
-                    let dir = dirs.iter().find(|dir| dir.leads_to_dir()).or(dirs.first()).cloned().ok_or(Unknown)?;
-                    Ok(PackageRecords::Pip { dirs, dir })
+                    let dir = change.site.install_dir().ok_or(Unknown)?;
+                    Ok(PackageRecords::Pip { dirs: change.site.package_dirs(), dir })
                 }),
             Site::NewEnvironment { dir, program, .. } => self.create_environment(dir, program).ok_or(Unknown),
             // On aarch64, packages for servers share their names with packages for Jetson.

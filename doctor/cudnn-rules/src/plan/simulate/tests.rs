@@ -122,6 +122,34 @@ fn a_recreated_python_uses_the_packages_of_its_environment() {
 
 #[test]
 #[cfg_attr(miri, ignore = "it writes files")]
+fn pip_of_debian_installs_below_local() {
+    for existing in ["lib/python3.11/site-packages", "local/lib/python3.11/dist-packages"] {
+        let world = tempfile::tempdir().unwrap();
+        let usr = world.path().join("usr");
+        support::write_program(usr.join("bin/python3.11"), "");
+        std::os::unix::fs::symlink("python3.11", usr.join("bin/python3")).unwrap();
+        for dir in ["lib/python3/dist-packages", "lib/python3.11", existing] {
+            std::fs::create_dir_all(usr.join(dir)).unwrap();
+        }
+        let main = Site::Environment(usr.clone());
+        let interpreter = Site::Interpreter { program: usr.join("bin/python3.11"), root: usr.clone() };
+        for site in [main, interpreter] {
+            let mut simulation = SimulatedMachine::new(Facts::recorder());
+            let install = change(site).install(["nvidia-cudnn-cu12"]);
+            let dir = usr.join("local/lib/python3.11/dist-packages");
+            let title = crate::plan::lines::title(&Action::Packages(install.clone()));
+            assert_eq!(title, format!("install nvidia-cudnn-cu12 in {}", dir.display()));
+            assert!(simulation.knows(install.clone()));
+            assert_eq!(simulation.cudnn(&dir.join("nvidia/cudnn/lib")).map(|(_, _, count)| count), Some(10));
+            // The record is found again.
+            let recorded = simulation.within(|| install.site.recorded_version("nvidia-cudnn-cu12"));
+            assert_eq!(recorded, Some(newest(12)));
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it writes files")]
 fn a_new_environment_has_the_version_of_its_python() {
     let world = tempfile::tempdir().unwrap();
     let program = world.path().join("base/bin/python3");
