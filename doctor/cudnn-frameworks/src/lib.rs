@@ -64,7 +64,7 @@ pub use package::names::{name_before_aside, normalized, parse_dist_info};
 pub use package::record::{parse as parse_record_line, record_damage, recorded_files};
 pub use package::requirement::{
     Pin, PinState, allows, allows_from, applies, exclude_each_other, packages_with_requirements, required_packages,
-    requirement_error,
+    requirement_error, requires_url,
 };
 pub use package::unreadable::{Repair, Unreadable};
 pub use parallel::in_parallel;

@@ -275,6 +275,11 @@ pub fn allows(requirement: &str, version: &str) -> bool {
     specifiers(requirement).is_none_or(|specifiers| version.is_ok_and(|version| specifiers.contains(&version)))
 }
 
+/// Returns whether a requirement names the URL of the package instead of versions.
+pub fn requires_url(requirement: &str) -> bool {
+    Parsed::new(requirement).is_ok_and(|parsed| parsed.versions.is_none())
+}
+
 /// Returns whether the marker of a requirement applies to this platform and these normalized extras of the package. A marker
 /// that cannot be parsed counts as one that applies.
 pub fn applies(requirement: &str, platform: &Platform, extras: &[String]) -> bool {

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use cudnn_frameworks::{Distribution, allows, allows_from, exclude_each_other, normalized, packages_with_requirements};
+use cudnn_frameworks::{
+    Distribution, allows, allows_from, exclude_each_other, normalized, packages_with_requirements, requires_url,
+};
 
 use super::change::PackageChange;
 use super::contents;
@@ -80,8 +82,10 @@ impl PackageChange {
 
 /// Returns whether the version that pip installs does not meet a requirement.
 fn excludes(wanted: &str, requirement: &str) -> bool {
-    contents::wheel(wanted)
-        .map_or_else(|| exclude_each_other(wanted, requirement), |new| !allows(requirement, &new.version))
+    let new = contents::wheel(wanted);
+    // The file at a URL differs from the package of the index.
+    requires_url(requirement)
+        || new.map_or_else(|| exclude_each_other(wanted, requirement), |new| !allows(requirement, &new.version))
 }
 
 /// Adds the versions of the compatible requirements of the same package to one without an exact version.
@@ -123,6 +127,9 @@ mod tests {
             ("nvidia-cudnn-cu12", &["nvidia-cudnn-cu12"], &["nvidia-cudnn-cu13"], true),
             ("nvidia-cudnn-cu12; extra == 'cuda'", &["nvidia-cudnn-cu12"], &[], false),
             ("nvidia-cudnn-cu12; sys_platform == 'never'", &["nvidia-cudnn-cu12"], &[], false),
+            ("nvidia-cudnn-cu12 @ https://h/x.whl", &[], &["nvidia-cudnn-cu12>=9.19"], true),
+            ("nvidia-cudnn-cu12 @ https://h/x.whl", &[], &["nvidia-cudnn-cu12"], false),
+            ("nvidia-cublas-cu12 @ https://h/x.whl", &[], &["nvidia-cublas-cu12>=12.6"], true),
             ("nvidia-cudnn-cu12<9.18", &[], &["nvidia-cudnn-cu12>=9.19"], false),
             ("another", &["nvidia-cudnn-cu12"], &[], false),
             // The package is missing.
