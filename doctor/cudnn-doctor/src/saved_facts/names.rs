@@ -51,37 +51,47 @@ fn without_password(url: &str) -> String {
 
 /// Replaces user names and the host name. The first user becomes `user`, the second `user2`.
 pub(super) fn replace(document: &mut Value) {
-    let (mut of_homes, mut texts) = (Vec::new(), BTreeSet::new());
-    each_text(document, &mut |text| {
-        texts.insert(text.to_owned());
-        of_homes.extend(names_below_homes(text).into_iter().map(str::to_owned));
-    });
-    let of_variable = |name: &&str| {
-        let saved = document.get("facts").and_then(|facts| facts.get("variable")?.get(name)?.as_str());
-        [saved.map(str::to_owned), std::env::var(name).ok()]
+    let mut texts = BTreeSet::new();
+    each_text(document, &mut |text| _ = texts.insert(text.to_owned()));
+    let values = |variables: &[&str]| -> Vec<String> {
+        let saved = |name: &str| document.get("facts")?.get("variable")?.get(name)?.as_str().map(str::to_owned);
+        variables.iter().flat_map(|name| [saved(name), std::env::var(name).ok()]).flatten().collect()
     };
-    let of_variables = USERS.iter().flat_map(of_variable).flatten();
-    let mut seen = BTreeSet::from(["root", "user", "users"].map(str::to_owned));
-    let users = of_variables.chain(of_homes).filter(|name| name.len() > 1 && seen.insert(name.clone()));
+    let (users, mut homes) = (values(&USERS), values(&["HOME", "USERPROFILE"]));
+    homes.retain(|home| home.len() > 1 && home != "/root" && !is_in_homes(home));
+    homes.dedup();
     // Avoid names that already occur in the text.
     let is_free = |name: &String| !texts.iter().any(|text| contains_word(text, name));
     let numbered = |number| if number == 1 { "user".to_owned() } else { format!("user{number}") };
     let mut free = (1..).map(numbered).filter(is_free);
-    let mut names: Vec<(String, String)> = users.zip(free.by_ref()).collect();
+    let mut seen = BTreeSet::from(["root", "user", "users"].map(str::to_owned));
+    let mut is_new = |name: &String| name.len() > 1 && seen.insert(name.clone());
+    let mut names: Vec<(String, String)> = users.into_iter().filter(&mut is_new).zip(free.by_ref()).collect();
+    // Directories in a home directory called `/data/home` do not belong to users.
+    for (home, new) in homes.into_iter().zip(free.by_ref()) {
+        change_texts(document, &|text| replace_name(text, &home, &format!("/home/{new}")));
+        is_new(&new);
+    }
+    let mut of_homes = Vec::new();
+    each_text(document, &mut |text| of_homes.extend(names_below_homes(text).into_iter().map(str::to_owned)));
+    names.extend(of_homes.into_iter().filter(&mut is_new).zip(free));
     let host = std::fs::read_to_string("/etc/hostname").ok().or_else(|| std::env::var("COMPUTERNAME").ok());
     let host = host.map(|host| host.trim().to_owned());
     let host = host.filter(|host| host.len() > 1 && !is_public(host));
     names.extend(host.map(|host| (host, "host".to_owned())));
-    for variable in ["HOME", "USERPROFILE"] {
-        let home = std::env::var(variable).ok().filter(|home| home.len() > 1 && home != "/root");
-        let home = home.filter(|home| names_below_homes(home).is_empty());
-        names.extend(home.zip(free.next()).map(|(home, new)| (home, format!("/home/{new}"))));
-    }
     // Replace longer names first, because they may contain shorter ones.
     names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
     change_texts(document, &|text| {
         names.iter().fold(text.to_owned(), |text, (name, new)| replace_name(&text, name, new))
     });
+}
+
+/// Returns whether this is a parent of home directories, or a home directory that is named after the user.
+fn is_in_homes(home: &str) -> bool {
+    let lower = home.to_ascii_lowercase();
+    let (above, name) = lower.split_at(lower.rfind(['/', '\\']).map_or(0, |at| at + 1));
+    let is_parent = |dir: &str| HOMES.iter().any(|homes| dir.ends_with(homes));
+    is_parent(above) && !name.starts_with('.') || HOMES.contains(&format!("{lower}/").as_str())
 }
 
 fn names_below_homes(text: &str) -> Vec<&str> {
@@ -92,7 +102,9 @@ fn names_below_homes(text: &str) -> Vec<&str> {
         let ends = if homes.starts_with('\\') { "/\\:;\"'\n" } else { "/\\:;\"' \n" };
         for (at, _) in lower.match_indices(homes) {
             let rest = text.get(at + homes.len()..).unwrap_or_default();
-            names.extend(rest.split(|c: char| ends.contains(c)).next().filter(|name| !name.is_empty()));
+            names.extend(
+                rest.split(|c: char| ends.contains(c)).next().filter(|name| !name.is_empty() && !name.starts_with('.')),
+            );
         }
     }
     names
@@ -184,6 +196,26 @@ mod tests {
         // Related paths remain consistent.
         let home = text.split("--python\",\"").nth(1).and_then(|rest| rest.split("/env").next()).unwrap_or_default();
         assert!(home.starts_with("/home/user") && text.contains(&format!("\"{home}/env/python\"")), "{text}");
+    }
+
+    #[test]
+    fn directories_in_a_home_directory_are_no_users() {
+        let file = "home/.local/lib/x";
+        for home in ["/x/q/home", "/x/q/Users", "/home/quentin/home", "/x/q/home/.q"] {
+            let inside = ["venvx", ".local/lib"].map(|path| format!("{home}/{path}"));
+            let mut document = json!({ "facts": {
+                "variable": { "HOME": home },
+                "entries": { inside[0].as_str(): ["/home/bert/.local"], inside[1].as_str(): [file] },
+            }});
+            replace(&mut document);
+            let text = document.to_string();
+            let new = document["facts"]["variable"]["HOME"].as_str().unwrap();
+            assert!(new.starts_with("/home/user") && !text.contains("quentin") && !text.contains("bert"), "{text}");
+            for kept in ["venvx", ".local/lib"] {
+                assert!(text.contains(&format!("\"{new}/{kept}\"")), "{kept}: {text}");
+            }
+            assert!(text.contains(file), "{text}");
+        }
     }
 
     #[test]
