@@ -1986,6 +1986,25 @@ fn packages_behind_a_link_are_repaired_in_their_environment() {
     }
 }
 
+/// Without a framework, and without another sign of the CUDA that programs use.
+#[test]
+fn the_requirement_of_a_package_selects_the_build_to_install() {
+    for (requirements, expected) in [
+        (&[][..], "nvidia-cudnn-cu12"),
+        (&["nvidia-cudnn-cu13>=9.10"], "nvidia-cudnn-cu13>=9.10"),
+        (&["nvidia-cudnn-cu13>=9.10", "nvidia-cudnn-cu12"], "nvidia-cudnn-cu12"),
+        (&["nvidia-cudnn-cu13; extra == 'gpu'"], "nvidia-cudnn-cu12"),
+    ] {
+        let world = TempDir::new();
+        let venv = support::PythonEnvironment::venv(&world.path().join("venv")).pip().python3();
+        let package = venv.package("acme", "0.7.0");
+        requirements.iter().fold(package, |package, requirement| package.requires(requirement));
+        let findings = check(&[], &[("VIRTUAL_ENV", venv.root()), ("HOME", world.path())]);
+        let found = with_code(&findings, "C010")[0]["commands"].to_string();
+        assert!(found.contains(expected), "{requirements:?}: {found}");
+    }
+}
+
 /// In a container image, a conda environment may be active only through `PATH`.
 #[test]
 fn an_environment_of_conda_may_be_active_by_path_alone() {

@@ -12,19 +12,20 @@ mod pins;
 mod remedy;
 mod text;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_frameworks::{Depth, Environment, Survey, survey_to};
+use cudnn_frameworks::{Depth, Environment, Survey, normalized, packages_with_requirements, survey_to};
 use cudnn_probe::{Host, Os};
 
 use super::finding::Finding;
-use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, is_without_cuda};
+use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, WHEEL, is_without_cuda};
 use super::machine::Machine;
 use super::wheel_choice::choose_wheel;
 use crate::context::{Context, MINIMAL_DEPTH};
+use crate::packages::{CUDA_MAJORS, package_name};
 use crate::plan::{Plan, PlanContext};
 use crate::remedy::Remedy;
 use context::{FrameworkContext, dir_of_graph};
@@ -124,6 +125,17 @@ pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option
     let demanding = survey.frameworks.iter().filter(|framework| FrameworkRequirement::of(framework).is_some());
     let framework = demanding.min_by_key(|framework| framework.opens.is_optional)?;
     Some(remedy::install(&FrameworkContext { framework, survey: &survey, machine, host: &context.host, report: None }))
+}
+
+/// Returns the CUDA of the cuDNN wheel that the packages of the active environment require, if they agree on one that
+/// works with the driver.
+pub(crate) fn required_cuda(context: &Context, machine: &Machine) -> Option<u32> {
+    let packages = packages_with_requirements(&active(context)?);
+    let requirements = packages.iter().flat_map(|(_, requirements)| requirements);
+    let cuda_of = |requirement: &String| normalized(package_name(requirement)).strip_prefix(WHEEL)?.parse().ok();
+    let majors: BTreeSet<u32> = requirements.filter_map(cuda_of).filter(|major| CUDA_MAJORS.contains(major)).collect();
+    let major = *majors.first().filter(|_| majors.len() == 1)?;
+    machine.too_old_for(major).is_none().then_some(major)
 }
 
 /// Returns the unsupported cuDNN major that the frameworks of the active environment need, and their names.
