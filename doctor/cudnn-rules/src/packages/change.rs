@@ -162,6 +162,11 @@ impl Site {
         }
     }
 
+    /// Returns whether this is `/usr/local`, and the other site Debian's Python, whose pip installs here.
+    fn is_filled_from(&self, other: &Site) -> bool {
+        other.debian_dir().is_some_and(|dir| self.install_dir() == Some(dir))
+    }
+
     /// Combines two sites with the same directory and the same installer; their options are merged. `None` if they
     /// differ.
     pub(crate) fn merged_with(&self, other: &Site) -> Option<Site> {
@@ -173,6 +178,8 @@ impl Site {
             {
                 Some(self.clone())
             }
+            (Site::Environment(_), Site::Environment(_)) if self.is_filled_from(other) => Some(other.clone()),
+            (Site::Environment(_), Site::Environment(_)) if other.is_filled_from(self) => Some(self.clone()),
             (Site::User { dir, .. }, Site::User { dir: other, .. }) if dir == other => Some(self.clone()),
             (Site::Directory { dir, pip, options }, Site::Directory { dir: other, pip: by, options: more })
                 if dir == other && pip == by =>

@@ -194,8 +194,10 @@ fn title_of_change(change: &PackageChange) -> String {
     let place = match &change.site {
         Site::System => " in the system".to_owned(),
         other => {
-            let of_debian = other.debian_dir().filter(|_| change.installs_any());
-            of_debian.as_deref().or(other.dir()).map_or(String::new(), |dir| format!(" in {}", dir.printable()))
+            // `/usr/local` for `/usr/local/lib/python3.12/dist-packages`.
+            let debian_dir = other.debian_dir().filter(|_| change.installs_any());
+            let of_debian = debian_dir.as_deref().and_then(|dir| dir.ancestors().nth(3));
+            of_debian.or(other.dir()).map_or(String::new(), |dir| format!(" in {}", dir.printable()))
         }
     };
     let until = packages::keep_in_project(change)

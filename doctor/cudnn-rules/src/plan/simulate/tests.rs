@@ -138,9 +138,14 @@ fn pip_of_debian_installs_below_local() {
             let install = change(site).install(["nvidia-cudnn-cu12"]);
             let dir = usr.join("local/lib/python3.11/dist-packages");
             let title = crate::plan::lines::title(&Action::Packages(install.clone()));
-            assert_eq!(title, format!("install nvidia-cudnn-cu12 in {}", dir.display()));
+            assert_eq!(title, format!("install nvidia-cudnn-cu12 in {}/local", usr.display()));
             assert!(simulation.knows(install.clone()));
             assert_eq!(simulation.cudnn(&dir.join("nvidia/cudnn/lib")).map(|(_, _, count)| count), Some(10));
+            // Packages there and new ones have one step.
+            let local = Site::Environment(usr.join("local"));
+            let is_main = matches!(install.site, Site::Environment(_));
+            let merged = simulation.within(|| [local.merged_with(&install.site), install.site.merged_with(&local)]);
+            assert_eq!(merged, [(); 2].map(|()| Some(install.site.clone()).filter(|_| is_main)));
             // The record is found again.
             let recorded = simulation.within(|| install.site.recorded_version("nvidia-cudnn-cu12"));
             assert_eq!(recorded, Some(newest(12)));
