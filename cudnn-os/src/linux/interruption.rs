@@ -120,16 +120,17 @@ pub fn end_by(signal: Signal) -> ! {
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        for other in SIGNALS {
+        // Other signals must not end the process before the answer is printed, except for SIGQUIT: nobody may read the
+        // answer from a full pipe.
+        for other in SIGNALS.into_iter().filter(|other| *other != libc::SIGQUIT) {
             libc::sigaddset(&raw mut set, other);
         }
-        // Another signal must not end the process before the answer is printed.
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
         if let Some(text) = ANSWER.get() {
             match answer_by(SIGNAL) {
                 // If nobody reads the answer, nobody needs it.
                 Ok(_) => _ = libc::write(libc::STDOUT_FILENO, text.as_ptr().cast(), text.len()),
-                Err(SIGNAL) => wait_for_end(),
+                Err(SIGNAL) if signal != libc::SIGQUIT => wait_for_end(),
                 Err(_) => {}
             }
         }

@@ -58,6 +58,7 @@ pub(super) fn replace(document: &mut Value) {
         variables.iter().flat_map(|name| [saved(name), std::env::var(name).ok()]).flatten().collect()
     };
     let (users, mut homes) = (values(&USERS), values(&["HOME", "USERPROFILE"]));
+    homes.iter_mut().for_each(|home| home.truncate(home.trim_end_matches(['/', '\\']).len()));
     homes.retain(|home| home.len() > 1 && home != "/root" && !is_in_homes(home));
     homes.dedup();
     // Avoid names that already occur in the text.
@@ -201,15 +202,16 @@ mod tests {
     #[test]
     fn directories_in_a_home_directory_are_no_users() {
         let file = "home/.local/lib/x";
-        for home in ["/x/q/home", "/x/q/Users", "/home/quentin/home", "/x/q/home/.q"] {
-            let inside = ["venvx", ".local/lib"].map(|path| format!("{home}/{path}"));
+        for home in ["/x/q/home", "/x/q/home/", "/x/q/Users", "/home/quentin/home", "/x/q/home/.q"] {
+            let dir = home.trim_end_matches('/');
+            let inside = ["venvx", ".local/lib"].map(|path| format!("{dir}/{path}"));
             let mut document = json!({ "facts": {
                 "variable": { "HOME": home },
                 "entries": { inside[0].as_str(): ["/home/bert/.local"], inside[1].as_str(): [file] },
             }});
             replace(&mut document);
             let text = document.to_string();
-            let new = document["facts"]["variable"]["HOME"].as_str().unwrap();
+            let new = document["facts"]["variable"]["HOME"].as_str().unwrap().trim_end_matches('/');
             assert!(new.starts_with("/home/user") && !text.contains("quentin") && !text.contains("bert"), "{text}");
             for kept in ["venvx", ".local/lib"] {
                 assert!(text.contains(&format!("\"{new}/{kept}\"")), "{kept}: {text}");

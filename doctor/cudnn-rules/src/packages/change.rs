@@ -12,7 +12,7 @@ use cudnn_probe::facts::PathFacts;
 
 use super::contents;
 use super::dirs::link_out_of;
-use super::environment::{PipRecord, debian_dir, records, root_of};
+use super::environment::{PipRecord, debian_dir, is_virtual, records, root_of};
 use super::installed_pip::Interpreter;
 use super::pip::recorded_version;
 use super::requirement::{package_name, stricter};
@@ -132,15 +132,22 @@ impl Site {
         debian_dir(&python.program, &python.root)
     }
 
-    /// Returns the directories in which the installer may write, without those of the environment's other Pythons. The
-    /// Pythons of some Linux distributions write below `/usr/local` instead of `/usr`.
-    pub(crate) fn written_dirs(&self) -> Vec<PathBuf> {
+    /// Returns the directories in which the installer may add packages, without those of the environment's other
+    /// Pythons. The Pythons of some Linux distributions write below `/usr/local` instead of `/usr`.
+    pub fn written_dirs(&self) -> Vec<PathBuf> {
+        if let Some(dir) = self.debian_dir() {
+            return vec![dir];
+        }
         match (self, self.interpreter()) {
             (Site::Conda(root), _) => vec![root.clone()],
             (_, Some(python)) => {
                 let is_known = python.version().is_some();
-                let dirs = if is_known { python.package_dirs().collect() } else { self.package_dirs() };
-                dirs.into_iter().chain([python.root.join("local")]).filter(|dir| dir.leads_to_dir()).collect()
+                let mut dirs = if is_known { python.package_dirs().collect() } else { self.package_dirs() };
+                if dirs.iter().any(|dir| dir.leads_to_dir()) {
+                    dirs.retain(|dir| dir.leads_to_dir());
+                }
+                let local = Some(python.root.join("local")).filter(|_| !is_virtual(&python.root));
+                dirs.into_iter().chain(local.filter(|local| local.leads_to_dir())).collect()
             }
             (_, None) => self.package_dirs(),
         }
@@ -271,6 +278,9 @@ impl PackageChange {
         if let Some(lost) = dirs.iter().find(|dir| dir.is_link() && !dir.target_exists()) {
             return Some(format!("the link {} leads nowhere", lost.printable()));
         }
+        // `/usr/local` may be a link.
+        let of_debian = self.site.debian_dir();
+        let dirs: Vec<PathBuf> = dirs.into_iter().filter(|dir| Some(dir) != of_debian.as_ref()).collect();
         let mut installed = self.installed().map(|one| package_name(one));
         let replaces = !self.remove.is_empty() || installed.any(|name| self.site.recorded_version(name).is_some());
         self.site.dir().filter(|_| replaces).and_then(|root| link_out_of(root, &dirs))
@@ -279,12 +289,12 @@ impl PackageChange {
     /// Explains why not even root can make the change: the removed packages, or all directories for installations, are
     /// on a read-only file system.
     pub(crate) fn read_only_dir(&self) -> Option<String> {
-        let dirs = self.site.written_dirs();
         let is_removed = |record: &PipRecord| self.remove.contains(&record.name);
-        let mut changed = dirs.iter().filter(|dir| records(dir).iter().any(is_removed));
-        let closed = changed.find(|dir| is_read_only(dir));
-        let closed = closed.or_else(|| dirs.first().filter(|_| dirs.iter().all(|dir| is_read_only(dir))))?;
-        Some(explain_read_only(closed))
+        let all = self.site.package_dirs();
+        let closed = all.into_iter().find(|dir| records(dir).iter().any(is_removed) && is_read_only(dir));
+        let written = self.site.written_dirs();
+        let is_closed = self.installs_any() && written.iter().all(|dir| is_read_only(dir));
+        closed.or_else(|| written.into_iter().next().filter(|_| is_closed)).map(|dir| explain_read_only(&dir))
     }
 
     pub(crate) fn installs_any(&self) -> bool {

@@ -101,7 +101,7 @@ pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
         in_order
     };
     if !is_number_expected {
-        state.host.warning(&format!("cuDNN has returned {proposed} engines instead of {}", found.expected()));
+        state.host.warning(&format!("cuDNN has returned {in_order} of {} expected engines", found.expected()));
     }
     descriptors.truncate(filled);
     let mut count = filled;

@@ -319,6 +319,7 @@ fn a_step_may_change_another_directory_than_the_read_only_one() {
     let dir = project("");
     let [site, local] = ["env/lib/python3.12/site-packages", "env/local"].map(|name| dir.path().join(name));
     std::fs::create_dir(&local).unwrap();
+    std::fs::remove_file(dir.path().join("env/pyvenv.cfg")).unwrap();
     std::fs::create_dir(site.join("nvidia_cuda_nvrtc_cu12-12.8.93.dist-info")).unwrap();
     for (change, is_forbidden) in [(change(&dir).install([NVRTC]), false), (change(&dir).remove([NVRTC]), true)] {
         let recorder = Facts::recorder();
