@@ -161,7 +161,7 @@ fn the_documents_have_exactly_the_documented_keys() {
     let [packed_capture, smaller, program, merged] = outputs.each_ref().map(|path| path.to_str().unwrap());
     let wheel_dir = wheel.to_str().unwrap();
     let choices = complete.path().join("choices");
-    std::fs::write(&choices, r#"{"errata":1,"tuned":[]}"#).unwrap();
+    std::fs::write(&choices, support::RANKINGS).unwrap();
     let choices = choices.to_str().unwrap();
     let reduce = ["--when", "status", "--limit", "1", "--output", smaller];
     let graph = "71";
