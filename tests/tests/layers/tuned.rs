@@ -508,7 +508,7 @@ fn invalid_files_are_reported_and_the_program_continues() {
         ("null".to_owned(), "invalid type: null"),
         (r#"{"errata":1}"#.to_owned(), "neither \"rules\" nor \"tuned\""),
         (r#"{"errata":2,"tuned":[]}"#.to_owned(), "format 2 is not supported"),
-        (deep, "EOF while parsing a list"),
+        (deep, "expected an object"),
         (twice, "two rankings are for the graph"),
         (replaced("\"9.19.0\"", "\"9\""), "is not a release of cuDNN"),
         (replaced("\"9.0\"", "\"90\""), "is not a compute capability"),
