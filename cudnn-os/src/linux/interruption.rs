@@ -120,8 +120,8 @@ pub fn end_by(signal: Signal) -> ! {
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        // Other signals must not end the process before the answer is printed, except for SIGQUIT: nobody may read the
-        // answer from a full pipe.
+        // Other signals must not end the process before the answer is printed. SIGQUIT may, because the write blocks if
+        // nobody reads from a full pipe.
         for other in SIGNALS.into_iter().filter(|other| *other != libc::SIGQUIT) {
             libc::sigaddset(&raw mut set, other);
         }

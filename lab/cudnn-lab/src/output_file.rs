@@ -1,8 +1,8 @@
 //! Writes the output file of a command completely or not at all, and replaces only files that the command may replace.
 //!
 //! A command replaces empty files, and files that begin like its own output. Other files and dangling links need
-//! `--force`. A command never writes to a device or a pipe, which could block forever, replaces its input, or follows
-//! another user's link.
+//! `--force`. A command never replaces its input, follows another user's link, or writes to a device, a pipe or a socket,
+//! which could block forever.
 
 use std::fs::File;
 use std::io;

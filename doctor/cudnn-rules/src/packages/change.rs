@@ -143,11 +143,13 @@ impl Site {
             (_, Some(python)) => {
                 let is_known = python.version().is_some();
                 let mut dirs = if is_known { python.package_dirs().collect() } else { self.package_dirs() };
+                // Missing directories matter only if all are missing.
                 if dirs.iter().any(|dir| dir.leads_to_dir()) {
                     dirs.retain(|dir| dir.leads_to_dir());
                 }
-                let local = Some(python.root.join("local")).filter(|_| !is_virtual(&python.root));
-                dirs.into_iter().chain(local.filter(|local| local.leads_to_dir())).collect()
+                let local = python.root.join("local");
+                let is_of_distribution = !is_virtual(&python.root) && local.leads_to_dir();
+                dirs.into_iter().chain(is_of_distribution.then_some(local)).collect()
             }
             (_, None) => self.package_dirs(),
         }
