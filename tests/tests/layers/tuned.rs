@@ -40,9 +40,7 @@ impl Asking {
         let device = planning.device();
         let cudnn = Release::from_number(0);
         let mut asking = Asking { planning, cudnn, device, proposals: Vec::new(), graph: String::new() };
-        let proposed = asking.run("none", None, &["all"]).stdout;
-        let proposed = proposed.trim().split_once("engine ").unwrap().1.split(", engine ");
-        asking.proposals = proposed.map(choice).collect();
+        asking.proposals = asking.proposed("all");
         assert!(asking.proposals.len() > 2, "{:?}", asking.proposals);
         // The layer identifies a graph as captures do.
         let output = asking.run("capture", None, &["plan"]);
@@ -55,6 +53,12 @@ impl Asking {
             }
         }
         asking
+    }
+
+    /// Returns what cuDNN proposes without a layer.
+    fn proposed(&self, way: &str) -> Vec<Choice> {
+        let output = self.run("none", None, &[way]).stdout;
+        output.trim().split_once("engine ").unwrap().1.split(", engine ").map(choice).collect()
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -378,8 +382,12 @@ fn the_first_query_is_answered_in_the_expected_order() {
     assert_eq!(all(&ranked, &[0, 2, 1]), (twice(&[fourth, third, second]), 1 + 3 + 3 + 3, false));
     let first = format!("first: 1 {}", text(fourth));
     assert_eq!(run(&reversed, &[2, 0], &["first", "all"], &[]), (vec![first, order.clone()], 1 + 3 + 3 + 3, false));
+    // It is verified first, and only as far as it is needed.
     let only = [("CUDNN_TUNED_ONLY", "1")];
-    assert_eq!(run(&reversed, &[2, 0, 1], &["all", "all"], &only).0, twice(&[fourth, second]));
+    let only = |engines: &[Choice], places: &[usize]| run(engines, places, &["all", "all"], &only);
+    assert_eq!(only(&reversed, &[2, 0, 1]), (twice(&[fourth, second]), 1 + 2 + 3 + 3 + 3, false));
+    let ranked = [third.clone(), second.clone(), fourth.clone()];
+    assert_eq!(only(&ranked, &[1, 0, 2]), (twice(&[third, second]), 1 + 2 + 2 + 2, false));
     // After a surprise, the program has all proposals, and later queries are in the right order. There may be another
     // engine than expected, one more or one fewer. Then the best ones are repeated.
     let surprise = |places: &[usize], engines: &[&Choice]| {
@@ -450,6 +458,22 @@ fn only_one_engine_remains_if_the_best_is_the_default() {
     let lines: Vec<String> = output.stdout.lines().map(engines).collect();
     let expected = format!("{}, -, -, -, -", text(third));
     assert_eq!(lines, [format!("all: 1 {expected}"), format!("again: true {expected}")], "{output:#?}");
+}
+
+/// The heuristics' choice is none of these.
+#[test]
+fn only_the_best_of_the_fallback_engines_remains() {
+    let asking = Asking::stand_in();
+    let fallback = asking.proposed("fallback");
+    let mut ranking = asking.ranking([asking.reversed(), fallback.iter().rev().cloned().collect()].concat());
+    ranking.default = Some(2);
+    let rankings = file([ranking]);
+    let output = asking.run_with("tuned", Some(&rankings), &["fallback", "all"], &[("CUDNN_TUNED_ONLY", "1")]);
+    let lines: Vec<String> = output.stdout.lines().map(engines).collect();
+    let best = text(fallback.last().unwrap());
+    let [second, _, fourth] = asking.proposals.as_slice() else { panic!("{:?}", asking.proposals) };
+    let both = asking.lines(&[fourth.clone(), second.clone()]);
+    assert_eq!(lines, [format!("fallback: 1 {best}, -, -, -, -"), format!("all: 2 {both}, -, -, -")], "{output:#?}");
 }
 
 #[test]

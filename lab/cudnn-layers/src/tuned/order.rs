@@ -17,6 +17,11 @@ pub(super) struct EngineWithKnobs {
 /// The order in which proposals are returned: their uses, and their indices in cuDNN's order.
 pub(super) type Order = Vec<(ProposalUse, usize)>;
 
+/// Returns how many proposals cuDNN has to fill for an order.
+pub(super) fn filled_places(order: &Order) -> usize {
+    order.iter().map(|(_, place)| place + 1).max().unwrap_or(0)
+}
+
 /// The use of a proposal. Earlier variants come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProposalUse {
@@ -30,14 +35,23 @@ pub(super) enum ProposalUse {
     Unlisted,
 }
 
-/// Returns the order of the proposals, or `None` if cuDNN's order stays. `only` leaves the best engine and the
-/// heuristics' choice.
-pub(super) fn order(ranking: &Ranking, proposals: Vec<ProposalUse>, only: bool) -> Option<Order> {
+/// The proposals that the program receives. Without a recommended engine, it receives all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    All,
+    /// The best engine and the heuristics' choice.
+    BestAndDefault,
+    /// The best engine.
+    Best,
+}
+
+/// Returns the order of the proposals, or `None` if cuDNN's order stays.
+pub(super) fn order(ranking: &Ranking, proposals: Vec<ProposalUse>, kept: Kept) -> Option<Order> {
     let count = proposals.len();
     let mut all: Order = proposals.into_iter().zip(0..).collect();
     all.sort_unstable();
-    if only && all.first().is_some_and(|(first, _)| first.is_recommended()) {
-        let default = default(ranking, &all);
+    if kept != Kept::All && all.first().is_some_and(|(first, _)| first.is_recommended()) {
+        let default = default(ranking, &all).filter(|_| kept == Kept::BestAndDefault);
         let mut is_first = true;
         all.retain(|(_, proposal)| std::mem::take(&mut is_first) || Some(*proposal) == default);
     }
@@ -138,26 +152,27 @@ mod tests {
             ],
         );
         let proposed = proposals(&[(5, 0), (3, 1), (3, 2), (3, 3), (6, 0), (7, 0), (7, 1)]);
-        assert_eq!(places(order(&ranking, uses(&ranking, &proposed), false)), Some((vec![5, 1, 3, 6, 2, 0, 4], 2)));
-        assert_eq!(places(order(&ranking, uses(&ranking, &proposed), true)), Some((vec![5, 1], 2)));
+        assert_eq!(places(order(&ranking, uses(&ranking, &proposed), Kept::All)), Some((vec![5, 1, 3, 6, 2, 0, 4], 2)));
+        assert_eq!(places(order(&ranking, uses(&ranking, &proposed), Kept::BestAndDefault)), Some((vec![5, 1], 2)));
     }
 
     #[test]
     fn the_order_stays_if_the_ranking_recommends_it_or_contains_no_proposal() {
         let ranking = ranking(0, &[(1, 0, ""), (2, 0, "")]);
         for proposed in [&[(1, 0), (2, 0), (3, 0)][..], &[(1, 1), (4, 0)], &[(3, 0), (3, 0)], &[]] {
-            assert_eq!(order(&ranking, uses(&ranking, &proposals(proposed)), false), None, "{proposed:?}");
+            assert_eq!(order(&ranking, uses(&ranking, &proposals(proposed)), Kept::All), None, "{proposed:?}");
         }
         // Without a recommended engine, all proposals stay.
-        assert_eq!(order(&ranking, uses(&ranking, &proposals(&[(1, 1), (4, 0)])), true), None);
+        assert_eq!(order(&ranking, uses(&ranking, &proposals(&[(1, 1), (4, 0)])), Kept::BestAndDefault), None);
         let unknown = [vec![None], proposals(&[(2, 0)])].concat();
-        assert_eq!(places(order(&ranking, uses(&ranking, &unknown), false)), Some((vec![1, 0], 1)));
+        assert_eq!(places(order(&ranking, uses(&ranking, &unknown), Kept::All)), Some((vec![1, 0], 1)));
     }
 
     #[test]
     fn only_the_best_and_the_default_remain() {
         let ranking = ranking(1, &[(1, 0, ""), (2, 0, ""), (3, 0, "")]);
-        let only = |engines: &[(i64, i64)]| places(order(&ranking, uses(&ranking, &proposals(engines)), true));
+        let only =
+            |engines: &[(i64, i64)]| places(order(&ranking, uses(&ranking, &proposals(engines)), Kept::BestAndDefault));
         assert_eq!(only(&[(2, 0), (3, 0), (1, 0), (4, 0)]), Some((vec![2, 0], 2)));
         // The best engine is the default.
         assert_eq!(only(&[(4, 0), (3, 0), (2, 0)]), Some((vec![2], 1)));
@@ -166,6 +181,8 @@ mod tests {
         assert_eq!(only(&[(1, 0), (2, 0)]), None);
         assert_eq!(only(&[(1, 0), (3, 0)]), Some((vec![0], 1)));
         assert_eq!(only(&[(4, 0), (3, 0), (1, 0)]), Some((vec![2, 0], 1)));
+        let proposed = uses(&ranking, &proposals(&[(2, 0), (3, 0), (1, 0)]));
+        assert_eq!(places(order(&ranking, proposed, Kept::Best)), Some((vec![2], 1)));
     }
 
     #[test]
@@ -174,7 +191,7 @@ mod tests {
         for default in [1, 4] {
             let ranking = ranking(default, &engines);
             let proposed = proposals(&[(6, 0), (5, 0), (7, 0), (8, 0), (9, 0), (1, 0)]);
-            assert_eq!(places(order(&ranking, uses(&ranking, &proposed), true)), Some((vec![5, 3], 1)));
+            assert_eq!(places(order(&ranking, uses(&ranking, &proposed), Kept::BestAndDefault)), Some((vec![5, 3], 1)));
         }
     }
 }

@@ -9,7 +9,7 @@ use cudnn_store::captures::Engine;
 use cudnn_store::choices::MAX_PROPOSALS;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
-use super::order::{EngineWithKnobs, Order, Proposal};
+use super::order::{EngineWithKnobs, Order, Proposal, filled_places};
 use crate::cudnn::{Cudnn, Descriptor, UNCLEAR};
 use crate::engine::{index, knobs, knobs_with_room, with_engine};
 use crate::last_error::own_calls;
@@ -66,8 +66,7 @@ fn proposal(configuration: &Descriptor<'_>) -> Result<EngineWithKnobs, Status> {
 /// # Safety
 /// The descriptors are live.
 pub(super) unsafe fn fill(heuristics: &Descriptor<'_>, order: &Order, descriptors: &[Raw]) -> Result<usize, Status> {
-    let len = order.iter().map(|(_, place)| place + 1).max().unwrap_or(0);
-    let mut array: Vec<Raw> = vec![null_mut(); len];
+    let mut array: Vec<Raw> = vec![null_mut(); filled_places(order)];
     for ((_, place), descriptor) in order.iter().zip(descriptors) {
         *array.get_mut(*place).ok_or(UNCLEAR)? = *descriptor;
     }

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_store::choices::{Capability, Choices, Device, Ranking, Release};
+use cudnn_sys::types::cudnnBackendHeurMode_t;
 
 use super::options::Options;
-use super::order::{Order, Proposal, ProposalUse, choose, order, predicted};
+use super::order::{Kept, Order, Proposal, ProposalUse, choose, filled_places, order, predicted};
 use super::proposals::{announced, fill, filled_proposals, proposals};
 use super::remembered;
 use crate::active::Active;
@@ -107,8 +108,10 @@ pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
     let mut count = filled;
     let mut recommended = found.order.iter().take(filled).take_while(|(used, _)| used.is_recommended()).count();
     if !is_number_expected || !matches!(found.source, Source::Queried) {
+        // Reading an engine takes a while, and without one to avoid, only the first one needs to be right.
+        let checked = if found.ranking.has_dangerous() { filled } else { filled.min(1) };
         // SAFETY: cuDNN has filled these descriptors.
-        let returned = unsafe { filled_proposals(&state.cudnn, &descriptors) };
+        let returned = unsafe { filled_proposals(&state.cudnn, descriptors.get(..checked).unwrap_or_default()) };
         if is_number_expected && found.expects(&returned) {
             found.remember();
         } else {
@@ -116,7 +119,7 @@ pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
             recommended = 0;
             // Filled descriptors cannot be filled again, so the results end before an engine that is wrong.
             let is_safe = |proposal: &&Proposal| choose(found.ranking, proposal) < ProposalUse::Dangerous;
-            count = returned.iter().take_while(is_safe).count();
+            count -= checked - returned.iter().take_while(is_safe).count();
             let text = "cuDNN does not propose the expected engines, so that this query was answered in another order";
             state.host.warning(text);
         }
@@ -180,9 +183,9 @@ impl FoundOrder<'_> {
         if let Source::Predicted { len, .. } = self.source { len } else { self.order.len() }
     }
 
-    /// Returns whether these are the proposals in this order, as far as the ranking distinguishes them.
+    /// Returns whether these are the first proposals in this order, as far as the ranking distinguishes them.
     fn expects(&self, proposals: &[Proposal]) -> bool {
-        let expected = self.order.iter().take(self.expected()).map(|(used, _)| *used);
+        let expected = self.order.iter().take(proposals.len()).map(|(used, _)| *used);
         expected.eq(proposals.iter().map(|proposal| choose(self.ranking, proposal)))
     }
 
@@ -233,15 +236,30 @@ fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrde
         remembered::insert(key, announced, None);
         return None;
     }
-    // The program gets all proposals, so that a wrong prediction changes only their order.
-    let may_predict = !state.only && !ranking.has_dangerous() && query.requested >= announced;
-    let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).filter(|_| may_predict);
-    let predicted =
-        mode.and_then(|mode| predicted(ranking, mode, announced)).filter(|(_, uses)| uses.starts_with(&first));
-    let predicted = predicted.filter(|_| !IS_UNPREDICTABLE.load(Ordering::Relaxed));
-    let (source, order) = match predicted {
-        Some((len, uses)) => (Source::Predicted { len, key }, order(ranking, uses, false)),
-        None => (Source::Queried, order(ranking, proposals(announced)?, state.only)),
+    let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE);
+    let kept = match mode {
+        _ if !state.only => Kept::All,
+        Some(FALLBACK) => Kept::Best,
+        _ => Kept::BestAndDefault,
+    };
+    let listed = mode.and_then(|mode| predicted(ranking, mode, announced)).filter(|(_, uses)| uses.starts_with(&first));
+    let listed = listed.filter(|_| !IS_UNPREDICTABLE.load(Ordering::Relaxed));
+    // If the program gets all proposals, a wrong prediction changes only their order.
+    let may_predict = kept == Kept::All && !ranking.has_dangerous() && query.requested >= announced;
+    let (source, order) = match listed {
+        Some((len, uses)) if may_predict => (Source::Predicted { len, key }, order(ranking, uses, kept)),
+        listed => {
+            let short = listed.filter(|_| kept != Kept::All).and_then(|(_, uses)| {
+                let order = order(ranking, uses.clone(), kept)?;
+                let filled = filled_places(&order);
+                (uses.get(..filled) == Some(&proposals(filled)?)).then_some(order)
+            });
+            let order = match short {
+                Some(order) => Some(order),
+                None => order(ranking, proposals(announced)?, kept),
+            };
+            (Source::Queried, order)
+        }
     };
     let text = match &order {
         Some(_) => "changes the order of the proposals",
@@ -254,6 +272,8 @@ fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrde
     }
     Some(FoundOrder { ranking, order: order?, source })
 }
+
+const FALLBACK: i64 = cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_FALLBACK.0 as i64;
 
 /// The attributes of queries for which rankings are valid. Others limit the device.
 const USUAL: [Name; 3] = [

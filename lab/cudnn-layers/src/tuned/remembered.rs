@@ -2,7 +2,7 @@
 //!
 //! cuDNN proposes the same engines in the same order if a process repeats a query for a graph, a mode and a device. If
 //! the layer changes the order, it checks that cuDNN announces the same number of proposals and returns the expected
-//! engines. Otherwise, the layer stops storing orders.
+//! first engine (or all expected engines, if one is to be avoided). Otherwise, the layer stops storing orders.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;

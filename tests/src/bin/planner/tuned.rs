@@ -14,6 +14,7 @@
 //! | `threads` | in eight threads |
 //! | `fork` | in a forked child |
 //! | `plan` | like `all`, and builds a plan of the first engine |
+//! | `fallback` | like `all`, in the mode for fallback engines |
 //! | `filters` | like `all`, and builds plans of the engines that programs' filters accept |
 
 use std::ptr::null_mut;
@@ -43,9 +44,10 @@ pub(crate) fn run(device: &str, ways: &[String]) {
 fn ask(json: &str, way: &str) -> Result<String, Error> {
     let device = device::from_json(json)?;
     let graph = convolution(16, DataType::CUDNN_DATA_HALF)?;
+    let mode = if way == "fallback" { Mode::CUDNN_HEUR_MODE_FALLBACK } else { Mode::CUDNN_HEUR_MODE_A };
     let heuristics = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
         .set_descriptors(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[&graph])?
-        .set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, &[Mode::CUDNN_HEUR_MODE_A])?
+        .set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, &[mode])?
         .set_descriptors(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &[&device])?
         .finalize()?;
     let announced = heuristics.count(RESULTS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR)?;
