@@ -9,8 +9,8 @@ compilation) in seconds, the median device time of a step, which is captured as 
 decide, and digests of the kernels of a step and of its gradients. The next processes prepare their model while one
 measures, and the last one profiles its step. After SECONDS, models that do not fit are left out, and named.
 
-TUNED_CASES chooses cases by number, TUNE_LIMIT the seconds for `tune`, and SEARCH_LIMIT the seconds of a model's first
-steps that search among all proposals.
+TUNED_CASES chooses cases by number, TUNED_PROCESSES limits the processes of a kind, TUNE_LIMIT the seconds for `tune`,
+and SEARCH_LIMIT the seconds of a model's first steps that search among all proposals.
 """
 
 import collections
@@ -47,7 +47,7 @@ MODES = {
     "search among two": (True, "tuned", 2),
     "search among two, with plans": (True, "tuned,plans", 3),
 }
-ROUNDS = max(rounds for _, _, rounds in MODES.values())
+PROCESSES = int(os.environ.get("TUNED_PROCESSES", 10))
 SEARCH_LIMIT = float(os.environ.get("SEARCH_LIMIT", "1e9"))
 if chosen := os.environ.get("TUNED_CASES"):
     CASES = [CASES[int(case)] for case in chosen.split(",")]
@@ -243,7 +243,7 @@ def measure(drop_in, lab, case, out):
     tune_s = time.monotonic() - begin
     print(json.dumps({"case": key, "capture": captured, "tune_rc": status, "tune_s": tune_s}), flush=True)
     jobs = []
-    for round in range(ROUNDS):
+    for round in range(PROCESSES):
         for mode, (searches, layers, rounds) in MODES.items():
             if round >= rounds or case[0] == "jax" and not searches:
                 continue
