@@ -4,8 +4,10 @@ mod formats;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use cudnn_probe::{Os, facts};
+use serde::Deserialize;
 
 use super::decision_file::contents;
 use super::settings::pip_settings;
@@ -16,72 +18,89 @@ const PREFIX: &str = "PIP_";
 /// A variable of pip that is not an option.
 const CONFIG_FILE: &str = "PIP_CONFIG_FILE";
 
-/// The options that redirect `pip install`, and the resulting changes.
-const REDIRECTIONS: [(&str, &str); 22] = [
-    ("abi", "nothing, or files for another Python"),
-    ("dry-run", "nothing"),
-    ("editable", "other packages, too"),
-    ("force-reinstall", "other packages, too"),
-    ("group", "other packages, too"),
-    ("ignore-installed", "no installed package"),
-    ("implementation", "nothing, or files for another Python"),
-    ("no-dependencies", "only the named packages"),
-    ("no-deps", "only the named packages"),
-    (NO_INDEX, "nothing, because it uses no index"),
-    // pip interprets any value of this option as `user`.
-    ("no-user", "another place"),
-    ("platform", "nothing, or files for another system"),
-    ("prefix", "another place"),
-    ("python", "another place"),
-    ("python-version", "nothing, or files for another Python"),
-    ("require-hashes", "nothing, because the commands contain no hashes"),
-    ("requirement", "other packages, too"),
-    ("root", "another place"),
-    ("target", "another place"),
-    // With `--target`, this option makes pip replace whole directories of several packages.
-    ("upgrade", "other packages, too"),
-    ("user", "another place"),
-    ("version", "nothing"),
-];
+/// The options that matter here, with the values that at least one pip since 19 accepts.
+static OPTIONS: LazyLock<Vec<KnownOption>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../data/pip_options.json")).unwrap_or_default());
 
-/// The redirections that apply to `pip uninstall`, too.
-const OF_REMOVALS: [&str; 3] = ["python", "requirement", "version"];
+/// An option of pip.
+#[derive(Deserialize)]
+struct KnownOption {
+    name: String,
+    /// The only command that has the option, or `None` for all.
+    only: Option<PipCommand>,
+    #[serde(default)]
+    value: ValueKind,
+    /// What pip changes with this option, if the option redirects it. With `target`, `upgrade` makes pip replace whole
+    /// directories of several packages, and pip interprets any value of `no-user` as `user`.
+    changes: Option<String>,
+    /// Whether the option protects a machine. Commands do not unset its variable.
+    #[serde(default)]
+    is_policy: bool,
+    /// Whether pip ignores the option in the sections of commands, except that the value must be valid.
+    #[serde(default)]
+    is_only_global: bool,
+}
 
-/// The redirections that protect a machine. Commands do not unset their variables.
-const POLICIES: [&str; 2] = [NO_INDEX, "require-hashes"];
+/// The values that pip accepts for an option.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ValueKind {
+    #[default]
+    Any,
+    Switch,
+    /// A switch, or how often the option is repeated.
+    Count,
+    Integer,
+    Seconds,
+    /// Names of packages, or `:all:`.
+    Packages,
+    /// `KEY=VALUE`
+    Assignment,
+    OneOf(Vec<String>),
+    /// Words, separated by spaces.
+    SomeOf(Vec<String>),
+}
 
-/// The redirections that pip ignores in the sections of commands, except that the values must be valid.
-const GLOBAL_ONLY: [&str; 2] = ["python", "version"];
+/// The values that switch an option on or off.
+const ON: [&str; 6] = ["1", "on", "t", "true", "y", "yes"];
+const OFF: [&str; 6] = ["0", "f", "false", "n", "no", "off"];
+
+impl KnownOption {
+    fn named(name: &str) -> Option<&'static KnownOption> {
+        OPTIONS.iter().find(|option| option.name == name)
+    }
+
+    fn is_of(&self, command: PipCommand) -> bool {
+        self.only.is_none_or(|only| only == command)
+    }
+
+    /// Returns whether this command accepts the value.
+    fn accepts(&self, value: &str, command: PipCommand) -> bool {
+        let lower = value.to_lowercase();
+        let is_switch = || ON.contains(&lower.as_str()) || OFF.contains(&lower.as_str());
+        match &self.value {
+            ValueKind::Any => true,
+            ValueKind::Switch => is_switch(),
+            ValueKind::Count => is_switch() || value.parse::<u32>().is_ok(),
+            ValueKind::Integer => value.parse::<i32>().is_ok(),
+            // The first connection fails with a negative number.
+            ValueKind::Seconds => {
+                value.parse::<f64>().is_ok_and(|seconds| seconds >= 0.0 || command == PipCommand::Uninstall)
+            }
+            ValueKind::Packages => !value.starts_with('-'),
+            ValueKind::Assignment => value.contains('='),
+            ValueKind::OneOf(words) => words.iter().any(|word| word == value),
+            ValueKind::SomeOf(words) => value.split_whitespace().all(|value| words.iter().any(|word| word == value)),
+        }
+    }
+}
 
 /// Without an index, pip may install from places that `find-links` names.
 pub(super) const NO_INDEX: &str = "no-index";
 
-/// The values that switch an option on or off.
-const ON: &str = "1 on t true y yes";
-const OFF: &str = "0 f false n no off";
-
-/// The options that pip only switches, for all commands and for `pip install`.
-const SWITCHES: &str = "break-system-packages debug disable-pip-version-check isolated no-cache-dir no-color no-input \
-                        no-python-version-warning require-venv require-virtualenv version";
-const SWITCHES_OF_INSTALL: &str = "compile dry-run force-reinstall ignore-installed ignore-requires-python \
-                                   no-build-isolation no-clean no-compile no-deps no-dependencies no-index no-user \
-                                   no-warn-conflicts no-warn-script-location pre prefer-binary require-hashes upgrade \
-                                   use-pep517 user";
-
-/// The values that at least one pip since 19 accepts, for the options with a fixed list of them.
-const CHOICES: [(&str, &str); 3] = [
-    (EXISTS_ACTION, "a b i s w"),
-    ("keyring-provider", "auto disabled import subprocess"),
-    ("root-user-action", "ignore warn"),
-];
-const CHOICES_OF_INSTALL: [(&str, &str); 2] =
-    [("progress-bar", "ascii auto emoji off on pretty raw"), ("upgrade-strategy", "eager only-if-needed")];
-
-/// The only option with fixed values whose value is a list.
-const EXISTS_ACTION: &str = "exists-action";
-
 /// A command of pip that changes packages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum PipCommand {
     Install,
     Uninstall,
@@ -101,12 +120,12 @@ pub(super) struct PipOption {
 impl PipOption {
     /// Returns the resulting changes if the option redirects this command.
     pub(super) fn redirection(&self, command: PipCommand) -> Option<&'static str> {
-        let is_known = command == PipCommand::Install || OF_REMOVALS.contains(&self.name.as_str());
-        redirection(&self.name).filter(|_| is_known && !self.is_ignored() && self.is_on())
+        let known = KnownOption::named(&self.name).filter(|known| known.is_of(command))?;
+        known.changes.as_deref().filter(|_| !self.is_ignored() && self.is_on())
     }
 
     fn is_ignored(&self) -> bool {
-        self.is_of_command && GLOBAL_ONLY.contains(&self.name.as_str())
+        self.is_of_command && KnownOption::named(&self.name).is_some_and(|known| known.is_only_global)
     }
 
     pub(super) fn requires_virtual(&self) -> bool {
@@ -114,47 +133,19 @@ impl PipOption {
     }
 
     fn is_on(&self) -> bool {
-        !is_word_of(OFF, &self.value.to_lowercase())
+        !OFF.contains(&self.value.to_lowercase().as_str())
     }
 
     /// Returns whether this command fails because of the value.
     pub(super) fn is_refused_by(&self, command: PipCommand) -> bool {
-        let value = self.value.to_lowercase();
-        let is_switch = is_word_of(ON, &value) || is_word_of(OFF, &value);
-        let is_installation = command == PipCommand::Install;
-        let choices = CHOICES.iter().chain(CHOICES_OF_INSTALL.iter().filter(|_| is_installation));
-        if let Some((name, choices)) = choices.into_iter().find(|(name, _)| *name == self.name) {
-            let is_choice = |value: &str| is_word_of(choices, value);
-            let is_list = *name == EXISTS_ACTION;
-            let is_valid = if is_list { self.value.split_whitespace().all(is_choice) } else { is_choice(&self.value) };
-            return !is_valid;
-        }
-        match self.name.as_str() {
-            "quiet" | "verbose" => !is_switch && value.parse::<u32>().is_err(),
-            // The first connection fails with a negative number.
-            "default-timeout" | "timeout" => {
-                value.parse::<f64>().map_or(true, |seconds| is_installation && (seconds < 0.0 || seconds.is_nan()))
-            }
-            "no-binary" | "only-binary" => is_installation && value.starts_with('-'),
-            "retries" => value.parse::<i32>().is_err(),
-            name if is_installation && is_word_of(SWITCHES_OF_INSTALL, name) => !is_switch,
-            name => is_word_of(SWITCHES, name) && !is_switch,
-        }
+        let known = KnownOption::named(&self.name).filter(|known| known.is_of(command));
+        known.is_some_and(|known| !known.accepts(&self.value, command))
     }
 
     /// Returns whether commands unset the variable of the option.
     fn may_be_unset(&self) -> bool {
-        redirection(&self.name).is_some() && !POLICIES.contains(&self.name.as_str())
+        KnownOption::named(&self.name).is_some_and(|known| known.changes.is_some() && !known.is_policy)
     }
-}
-
-fn is_word_of(words: &str, word: &str) -> bool {
-    words.split(' ').any(|one| one == word)
-}
-
-/// Returns what pip changes because of the option with this name.
-fn redirection(option: &str) -> Option<&'static str> {
-    REDIRECTIONS.into_iter().find_map(|(name, changed)| (name == option).then_some(changed))
 }
 
 /// The names and values by section of a configuration file.

@@ -76,3 +76,26 @@ fn one_spelling_of_a_variable_counts() {
         assert_eq!(found, expected, "{variables:?}");
     }
 }
+
+/// pip merges the files first: an option keeps the place of its first value.
+#[test]
+fn the_order_of_options_in_several_files_is_that_of_their_first_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let [of_system, of_user, of_environment] = ["etc/pip", "home/.pip", "env"].map(|name| dir.path().join(name));
+    for (place, text) in [
+        (&of_system, "no-binary = numpy"),
+        (&of_user, "only-binary = :all:"),
+        (&of_environment, "no-binary = nvidia-x"),
+    ] {
+        std::fs::create_dir_all(place).unwrap();
+        std::fs::write(place.join("pip.conf"), format!("[global]\n{text}\n")).unwrap();
+    }
+    let mut changes = Changes::default();
+    ["PIP_CONFIG_FILE", "XDG_CONFIG_HOME"].iter().for_each(|name| changes.set_variable(name, None));
+    changes.set_variable("XDG_CONFIG_DIRS", Some(dir.path().join("etc").into()));
+    changes.set_variable("HOME", Some(dir.path().join("home").into()));
+    changes.set_answer("names of variables", PREFIX, &Vec::<String>::new());
+    let formats = || PipSettings::read(Some(&of_environment)).formats();
+    let found = Facts::recorder().after(changes).within(formats);
+    assert!(found.without_wheels_of("nvidia-x").is_none());
+}
