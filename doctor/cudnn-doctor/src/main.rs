@@ -207,6 +207,8 @@ fn run(arguments: Arguments, is_supervised: bool, format: Format) -> Result<Exit
         _ if is_supervised => cudnn_os::child::end_with_parent(),
         _ => {}
     }
+    // A supervised child prints the document.
+    format.answer_interruptions();
     cudnn_os::random::fill(&mut [0; 16])
         .map_err(|error| format!("error: cannot get random numbers from the system: {error}"))?;
     let context = &Context::current();
