@@ -377,6 +377,24 @@ fn with_torch_13(environment: Environment) -> Environment {
 }
 
 #[test]
+fn other_packages_choose_the_cuda_of_the_missing_cudnn() {
+    let fault = "raise ImportError('libcudnn.so.9: cannot open shared object file: No such file or directory')";
+    let environment = Environment::torch(fault);
+    let info = environment.site_packages.join("acme-1.0.dist-info");
+    std::fs::create_dir(&info).unwrap();
+    // No cuDNN 9 meets the second requirement.
+    for (versions, is_met) in [("<9.20", true), (">=10", false)] {
+        let metadata =
+            format!("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\nRequires-Dist: nvidia-cudnn-cu13{versions}\n");
+        std::fs::write(info.join("METADATA"), metadata).unwrap();
+        let check = environment.check("torch");
+        let command = finding(&check)["commands"].as_array().unwrap().last().unwrap().as_str().unwrap();
+        assert!(command.contains(" install ") && command.contains("nvidia-cudnn-cu13"), "{versions}: {check:#}");
+        assert_eq!(command.contains(versions), is_met, "{versions}: {check:#}");
+    }
+}
+
+#[test]
 fn installed_packages_suit_the_other_frameworks() {
     const CUDNN: &str = "nvidia-cudnn-cu13==9.13.0.50";
     let environment = with_torch_13(Environment::torch(
@@ -547,14 +565,16 @@ fn no_process_of_a_framework_keeps_running() {
     };
     // SAFETY: the closure only makes one system call.
     unsafe { doctor.pre_exec(take_signal) };
-    let mut doctor = doctor.env("PIDS", &pids).stdout(Stdio::null()).spawn().unwrap();
+    let mut doctor = doctor.env("PIDS", &pids).stdout(Stdio::piped()).spawn().unwrap();
     while !std::fs::read_to_string(&pids).is_ok_and(|pids| pids.lines().count() == 2) {
         assert!(doctor.try_wait().unwrap().is_none());
         std::thread::sleep(Duration::from_millis(10));
     }
     let killed = Command::new("kill").args(["-INT", &doctor.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    assert_eq!(doctor.wait().unwrap().signal(), Some(2));
+    let output = doctor.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(2));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "{\n  \"schema\": 2,\n  \"error\": \"interrupted\"\n}\n");
     are_gone(&pids);
 }
 

@@ -83,7 +83,8 @@ impl<'a> Limits<'a> {
         for wish in self.wishes.iter().filter(|wish| normalized(package_name(wish)) == wheel) {
             let Some((specifiers, _)) = allows_from(wish, "0") else { continue };
             let both = format!("{},{}", choice.specifiers, specifiers.replace(' ', ""));
-            if allows_from(&format!("{wheel}>={text}{both}"), "0").is_some_and(|(_, is_allowed)| is_allowed) {
+            let all = format!("{wheel}=={CUDNN_MAJOR}.*,>={text}{both}");
+            if allows_from(&all, "0").is_some_and(|(_, is_allowed)| is_allowed) {
                 choice.specifiers = both;
             }
         }
@@ -220,5 +221,12 @@ mod tests {
         let exact = Limits::of(&[], [torch("9.19.0.56")]).choose(newer, 12);
         assert_eq!(exact.ok().and_then(|choice| choice.exact).as_deref(), Some("9.19.0.56"));
         assert_eq!(Limits::of(&[], []).choose(newer, 12), Ok(ReleaseChoice::default()));
+    }
+
+    #[test]
+    fn a_wish_that_cudnn_9_cannot_fulfill_is_ignored() {
+        let wishes = ["nvidia-cudnn-cu12>=10", "nvidia-cudnn-cu12<9.20"].map(str::to_owned).to_vec();
+        let choice = Limits { wishes, ..Limits::of(&[], []) }.choose(None, 12);
+        assert_eq!(choice.map(|choice| choice.specifiers).as_deref(), Ok(",<9.20"));
     }
 }

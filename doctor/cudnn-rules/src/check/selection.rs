@@ -85,10 +85,7 @@ impl Selected {
                     .or_else(|| frameworks::install_for_active(context, machine))
                     .or(upgrade)
                     .or_else(|| environment_of_shim(context))
-                    .unwrap_or_else(|| {
-                        let cuda_major = cuda_major.or_else(|| frameworks::required_cuda(context, machine));
-                        remedies::install(context, machine, cuda_major)
-                    }),
+                    .unwrap_or_else(|| frameworks::install_full(context, machine, cuda_major)),
             )
     }
 

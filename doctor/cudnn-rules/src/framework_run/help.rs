@@ -12,7 +12,7 @@ use cudnn_frameworks::{Environment, survey_to};
 
 use super::cause::{Cause, CauseKind};
 use super::{Run, RunnableFramework, outside_module};
-use crate::check::frameworks::{help_for_libraries, install_for_active};
+use crate::check::frameworks::{help_for_libraries, install_for_active, install_full};
 use crate::check::machine::Machine;
 use crate::check::remedies::{self, Wanted};
 use crate::check::wheel_choice::choose_wheel;
@@ -222,10 +222,10 @@ impl Helper<'_> {
         InstallationReport::read(in_environment.or(files.first())?.parent()?, &self.context.host)
     }
 
-    /// Installs the cuDNN required by the active environment's frameworks, or a full release by default.
+    /// Installs the cuDNN required by the active environment's frameworks, or a full release for its other packages.
     fn install_cudnn(&self) -> Remedy {
         let of_active = install_for_active(self.context, self.machine);
-        of_active.unwrap_or_else(|| remedies::install(self.context, self.machine, None))
+        of_active.unwrap_or_else(|| install_full(self.context, self.machine, None))
     }
 }
 

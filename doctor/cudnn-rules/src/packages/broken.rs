@@ -9,7 +9,7 @@ use cudnn_frameworks::{
 
 use super::change::PackageChange;
 use super::contents;
-use super::requirement::{package_name, with_known_versions, with_specifiers};
+use super::requirement::{package_name, with_known_major, with_specifiers};
 
 impl PackageChange {
     /// Returns this change with the versions that the other packages require, except for requirements that exclude the
@@ -93,10 +93,9 @@ fn narrowed(wanted: &str, required: &[String]) -> String {
     let name = normalized(package_name(wanted));
     let of_package = required.iter().filter(|one| normalized(package_name(one)) == name);
     let versions = of_package.filter_map(|requirement| Some(allows_from(requirement, "0")?.0));
-    let known = with_known_versions(wanted);
     versions.fold(wanted.to_owned(), |wanted, versions| {
         let required = format!("{name}{versions}");
-        if is_exact(&wanted) || [&known, &wanted].iter().any(|own| exclude_each_other(own, &required)) {
+        if is_exact(&wanted) || exclude_each_other(&with_known_major(&wanted), &required) {
             return wanted;
         }
         let new = versions.split(',').filter(|clause| !wanted.split(',').any(|own| own.ends_with(clause)));
@@ -178,6 +177,8 @@ mod tests {
             (&["nvidia-cublas-cu12<12.4; extra == 'cuda'"], "nvidia-cublas-cu12", "nvidia-cublas-cu12"),
             // The findings are about cuDNN 9.
             (&["nvidia-cudnn-cu12<9"], "nvidia-cudnn-cu12", "nvidia-cudnn-cu12"),
+            (&["nvidia-cudnn-cu12>=10"], "nvidia-cudnn-cu12", "nvidia-cudnn-cu12"),
+            (&["nvidia-cudnn-cu12>=10"], "nvidia-cudnn-cu12>=9.18", "nvidia-cudnn-cu12>=9.18"),
             (&["nvidia-cudnn-cu12<9.8"], "nvidia-cudnn-cu12", "nvidia-cudnn-cu12<9.8"),
             (&["nvidia-cudnn-cu12>=8.5", "nvidia-cudnn-cu12<9"], "nvidia-cudnn-cu12", "nvidia-cudnn-cu12>=8.5"),
             (&["jax>=0.5.1", "jax<0.8"], "jax[cuda12]", "jax[cuda12]>=0.5.1,<0.8"),

@@ -1,6 +1,6 @@
 //! Compares package requirements by name and version.
 
-use cudnn_frameworks::{allows, allows_from};
+use cudnn_frameworks::{allows, allows_from, exclude_each_other};
 
 /// Returns the requirement that satisfies both requirements of a package, or `None` if they conflict.
 pub(super) fn stricter<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
@@ -53,16 +53,18 @@ pub(super) fn is_plain_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain)
 }
 
-/// Adds the known versions of a wheel to a requirement without a version. Versions of CUDA's libraries start with the
-/// CUDA release in the name. Only cuDNN 9 solves a finding, unless the remedy specifies another version.
-pub(super) fn with_known_versions(wanted: &str) -> String {
+/// Limits a wheel to the major that is known: the CUDA release in the name of a library of CUDA, and 9 for cuDNN, because
+/// only cuDNN 9 solves a finding. A remedy may want another one.
+pub(super) fn with_known_major(wanted: &str) -> String {
     const OF_CUDA: [&str; 3] = ["nvidia-cublas-cu", "nvidia-cuda-nvrtc-cu", "nvidia-cuda-runtime-cu"];
+    let name = package_name(wanted);
     let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = |start: &str| wanted.strip_prefix(start).filter(is_number);
-    match (OF_CUDA.into_iter().find_map(number), number("nvidia-cudnn-cu")) {
-        (Some(cuda), _) => format!("{wanted}=={cuda}.*"),
-        (None, Some(_)) => format!("{wanted}>=9"),
-        (None, None) => wanted.to_owned(),
+    let number = |start: &str| name.strip_prefix(start).filter(is_number);
+    let major = OF_CUDA.into_iter().find_map(number).or_else(|| number("nvidia-cudnn-cu").map(|_| "9"));
+    let versions = major.map(|major| format!("=={major}.*"));
+    match versions.filter(|versions| !exclude_each_other(wanted, &format!("{name}{versions}"))) {
+        Some(versions) => with_specifiers(wanted, &versions),
+        None => wanted.to_owned(),
     }
 }
 

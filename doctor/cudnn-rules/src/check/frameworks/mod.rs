@@ -23,6 +23,7 @@ use cudnn_probe::{Host, Os};
 use super::finding::Finding;
 use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, WHEEL, is_without_cuda};
 use super::machine::Machine;
+use super::remedies;
 use super::wheel_choice::choose_wheel;
 use crate::context::{Context, MINIMAL_DEPTH};
 use crate::packages::{CUDA_MAJORS, package_name};
@@ -127,9 +128,15 @@ pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option
     Some(remedy::install(&FrameworkContext { framework, survey: &survey, machine, host: &context.host, report: None }))
 }
 
+/// Installs the full cuDNN, if the frameworks of the active environment require none. Without a given CUDA, other
+/// packages choose the build.
+pub(crate) fn install_full(context: &Context, machine: &Machine, cuda_major: Option<u32>) -> Remedy {
+    remedies::install(context, machine, cuda_major.or_else(|| required_cuda(context, machine)))
+}
+
 /// Returns the CUDA of the cuDNN wheel that the packages of the active environment require, if they agree on one that
 /// works with the driver.
-pub(crate) fn required_cuda(context: &Context, machine: &Machine) -> Option<u32> {
+fn required_cuda(context: &Context, machine: &Machine) -> Option<u32> {
     let packages = packages_with_requirements(&active(context)?);
     let requirements = packages.iter().flat_map(|(_, requirements)| requirements);
     let cuda_of = |requirement: &String| normalized(package_name(requirement)).strip_prefix(WHEEL)?.parse().ok();

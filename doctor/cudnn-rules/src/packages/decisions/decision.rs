@@ -7,7 +7,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_frameworks::{Platform, applies, exclude_each_other, normalized};
 
 use crate::packages::contents::CONDA_LIBRARIES;
-use crate::packages::requirement::{package_name, with_known_versions};
+use crate::packages::requirement::{package_name, with_known_major};
 
 #[derive(Clone, Debug)]
 pub(super) struct Decision {
@@ -93,7 +93,7 @@ impl Decision {
                 kind == DecisionKind::Override && !others.any(is_applied)
             }
             _ => {
-                let wanted = with_known_versions(wanted);
+                let wanted = with_known_major(wanted);
                 alternatives(&self.text).iter().all(|versions| exclude_each_other(&wanted, versions))
             }
         }

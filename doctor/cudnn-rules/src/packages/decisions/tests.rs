@@ -48,6 +48,7 @@ fn a_constraint_excludes_all_versions_of_a_wheel() {
         (NVRTC, ">=13", true),
         ("nvidia-cublas-cu12", "==11.*", true),
         ("nvidia-cudnn-cu12", "<9", true),
+        ("nvidia-cudnn-cu12", ">=10", true),
         ("nvidia-cudnn-cu12", "<9.19", false),
         ("nvidia-cufft-cu12", "<12", false),
         // cuDNN's wheels require it.
@@ -263,6 +264,14 @@ fn options_that_redirect_pip_forbid_all_changes() {
         ("[global]\ntimeout = nan\n", Some("has the invalid `timeout = nan`")),
         ("[global]\ntimeout = 0\n", None),
         ("[global]\nno-dependencies = 1\n", Some("would change only the named packages")),
+        ("[global]\nuse-feature = fast-deps truststore\nuse-deprecated = legacy-resolver\n", None),
+        ("[global]\nuse-feature = fast-deps nonsense\n", Some("has the invalid `use-feature = fast-deps nonsense`")),
+        ("[global]\nuse-deprecated = nonsense\n", Some("has the invalid `use-deprecated = nonsense`")),
+        ("[global]\nconfig-settings = key\n", Some("has the invalid `config-settings = key`")),
+        ("[global]\nconfig-settings = key=\n", None),
+        ("[global]\ndisable-pip-version-check = maybe\n", Some("has the invalid `disable-pip-version-check = maybe`")),
+        ("[global]\nresume-retries = x\n", Some("has the invalid `resume-retries = x`")),
+        ("[install]\nonly-deps = 1\n", Some("would change only dependencies")),
         ("[install]\nupgrade = true\n", None),
     ] {
         let dir = project("");
@@ -284,9 +293,11 @@ fn options_that_redirect_pip_forbid_all_changes() {
     }
     // These options concern only installations.
     let removal = PackageChange::of(Site::Environment("/opt/env".into())).remove([NVRTC]);
-    for (settings, is_forbidden) in
-        [("progress-bar = x\ntimeout = -1", false), ("root-user-action = x", true), ("version = 1", true)]
-    {
+    for (settings, is_forbidden) in [
+        ("progress-bar = x\ntimeout = -1\nconfig-settings = x", false),
+        ("use-feature = x", true),
+        ("version = 1", true),
+    ] {
         std::fs::write(&file, format!("[global]\n{settings}\n")).unwrap();
         let found = forbidden(&dir, removal.clone(), &[("PIP_CONFIG_FILE", &file)]);
         assert_eq!(found.is_some(), is_forbidden, "{settings}: {found:?}");
