@@ -40,10 +40,9 @@ fn refusal_without_rights(step: &Step) -> Option<String> {
     }
     let Action::Packages(change) = &step.action else { return None };
     let roots: Vec<&Path> = own.filter_map(Command::changed_dir).collect();
-    let is_changed = |dir: &PathBuf| roots.iter().any(|root| dir.starts_with(root)) && dir.is_dir();
-    let written = change.site.written_dirs();
+    let is_changed = |dir: &PathBuf| roots.iter().any(|root| dir.starts_with(root));
     let of_packages = change.site.package_dirs().into_iter().flat_map(|site| dirs_of_packages(change, &site));
-    let mut dirs = written.into_iter().chain(of_packages).filter(is_changed);
+    let mut dirs = change.changed_dirs().into_iter().chain(of_packages).filter(is_changed);
     let (closed, error) = dirs.find_map(|dir| write_access(&dir).err().map(|error| (dir, error)))?;
     Some(explain_closed(&closed, belongs_to_user(&closed), &error))
 }

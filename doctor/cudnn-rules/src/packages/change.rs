@@ -11,7 +11,7 @@ use cudnn_probe::Host;
 use cudnn_probe::facts::PathFacts;
 
 use super::contents;
-use super::dirs::link_out_of;
+use super::dirs::{dirs_of_wheels, link_out_of};
 use super::environment::{PipRecord, debian_dir, is_virtual, records, root_of};
 use super::installed_pip::Interpreter;
 use super::pip::recorded_version;
@@ -120,20 +120,14 @@ impl Site {
         }
     }
 
-    /// Returns the directory where pip installs packages, even if it is missing.
-    pub(crate) fn install_dir(&self) -> Option<PathBuf> {
-        let dirs = self.package_dirs();
-        self.debian_dir().or_else(|| dirs.iter().find(|dir| dir.leads_to_dir()).or(dirs.first()).cloned())
-    }
-
-    /// Like [`Site::install_dir`], for Debian's Python only.
+    /// Returns the directory where the pip of Debian's Python installs packages, even if it is missing.
     pub(crate) fn debian_dir(&self) -> Option<PathBuf> {
         let python = self.interpreter()?;
         debian_dir(&python.program, &python.root)
     }
 
     /// Returns the directories in which the installer may add packages, without those of the environment's other
-    /// Pythons. The Pythons of some Linux distributions write below `/usr/local` instead of `/usr`.
+    /// Pythons. pip uses the first one. The Pythons of some Linux distributions write below `/usr/local` instead of `/usr`.
     pub fn written_dirs(&self) -> Vec<PathBuf> {
         if let Some(dir) = self.debian_dir() {
             return vec![dir];
@@ -173,7 +167,7 @@ impl Site {
 
     /// Returns whether this is `/usr/local`, and the other site Debian's Python, whose pip installs here.
     fn is_filled_from(&self, other: &Site) -> bool {
-        other.debian_dir().is_some_and(|dir| self.install_dir() == Some(dir))
+        other.debian_dir().is_some_and(|dir| self.written_dirs().first() == Some(&dir))
     }
 
     /// Combines two sites with the same directory and the same installer; their options are merged. `None` if they
@@ -261,16 +255,28 @@ impl PackageChange {
     /// Returns whether the change may install files in this directory of NVIDIA's wheels: `nvidia`, a directory in it,
     /// or the `lib` of one. Other packages may depend on any wheel.
     pub(crate) fn may_fill(&self, dir: &Path) -> bool {
-        let dir = if dir.ends_with("lib") { dir.parent().unwrap_or(dir) } else { dir };
-        let part = dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        let is_shared = part.strip_prefix("cu").is_some_and(|cuda| cuda.parse::<u32>().is_ok());
-        let is_of = |wanted: &String| match package_name(wanted).strip_prefix(NVIDIA_PREFIX) {
-            Some(wheel) => wheel.split_once("-cu1").map_or(is_shared, |(wheel, _)| wheel.replace('-', "_") == part),
-            None => true,
-        };
+        let wheels = self.installed_with_dependencies();
+        let is_of = |wanted: &String| !wanted.starts_with(NVIDIA_PREFIX) || is_of_wheel(dir, wanted);
+        self.installs_any() && (dir.ends_with("nvidia") || wheels.iter().any(is_of))
+    }
+
+    /// Returns the existing directories in which the installer adds or removes files: those of packages in general, and
+    /// those of NVIDIA's wheels.
+    pub fn changed_dirs(&self) -> Vec<PathBuf> {
+        let mut wheels = self.installed_with_dependencies();
+        wheels.retain(|wanted| wanted.starts_with(NVIDIA_PREFIX));
+        let is_of_new = |dir: &PathBuf| !wheels.is_empty() && dir.ends_with("nvidia");
+        let is_of_any = |dir: &PathBuf| wheels.iter().chain(&self.remove).any(|wheel| is_of_wheel(dir, wheel));
+        let written = self.site.written_dirs();
+        let of_wheels = written.iter().flat_map(|site| dirs_of_wheels(site));
+        let of_wheels = of_wheels.filter(|dir| is_of_new(dir) || is_of_any(dir)).collect::<Vec<_>>();
+        written.into_iter().chain(of_wheels).filter(|dir| dir.leads_to_dir()).collect()
+    }
+
+    /// Returns the requirements of packages that the change installs, with NVIDIA's wheels that they require.
+    fn installed_with_dependencies(&self) -> Vec<String> {
         let required = self.install.iter().filter_map(|one| contents::wheel(one)).flat_map(|wheel| wheel.requires);
-        self.installs_any()
-            && (part == "nvidia" || self.installed().any(is_of) || required.into_iter().any(|one| is_of(&one)))
+        self.installed().cloned().chain(required).collect()
     }
 
     /// Describes a link as a clause, if it makes the installer fail or leave files of replaced packages. pip removes no
@@ -363,6 +369,16 @@ impl PackageChange {
         // A package that was just installed must not be removed last.
         self.removes_last = may_remove_last && !self.remove.iter().any(|name| self.installs(name));
     }
+}
+
+/// Returns whether this wheel of NVIDIA has files in a directory below `nvidia`, or in its `lib`.
+fn is_of_wheel(dir: &Path, wheel: &str) -> bool {
+    let is_part = ["bin", "include", "lib"].iter().any(|name| dir.ends_with(name));
+    let dir = if is_part { dir.parent().unwrap_or(dir) } else { dir };
+    let name = dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let is_shared = name.strip_prefix("cu").is_some_and(|cuda| cuda.parse::<u32>().is_ok());
+    let wheel = package_name(wheel).strip_prefix(NVIDIA_PREFIX);
+    wheel.is_some_and(|wheel| wheel.split_once("-cu1").map_or(is_shared, |(wheel, _)| wheel.replace('-', "_") == name))
 }
 
 #[cfg(test)]

@@ -129,11 +129,11 @@ fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
     }
 }
 
-/// Returns the directory of packages that this user owns, but has made read-only with `chmod`.
+/// Returns a directory to change that this user owns, but has made read-only with `chmod`.
 fn closed_dir(change: &PackageChange) -> Option<PathBuf> {
     let has_chmod = Os::HOST != Os::Windows && !is_root();
-    let is_closed = |dir: &PathBuf| dir.leads_to_dir() && belongs_to_user(dir) && !can_write(dir);
-    change.site.written_dirs().into_iter().find(|dir| has_chmod && is_closed(dir))
+    let is_closed = |dir: &PathBuf| belongs_to_user(dir) && !can_write(dir);
+    change.changed_dirs().into_iter().find(|dir| has_chmod && is_closed(dir))
 }
 
 fn variable(variable: &Variable) -> Rendered {

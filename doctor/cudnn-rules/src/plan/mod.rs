@@ -241,22 +241,30 @@ mod tests {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, "").unwrap();
         }
-        let change = PackageChange::of(Site::Interpreter { program, root: dir.path().to_owned() }).install(["x"]);
-        let remedy = Remedy::new("install x:").change(change);
-        for (is_root, closed, expected) in
-            [(false, "python3.12", true), (true, "python3.12", false), (false, "python3.11", false)]
-        {
+        let nvidia = format!("{}/nvidia", site("python3.12"));
+        std::fs::create_dir_all(format!("{nvidia}/cudnn/lib")).unwrap();
+        let wheel = "nvidia-cudnn-cu12";
+        for (is_root, wanted, closed, expected) in [
+            (false, "x", site("python3.12"), true),
+            (true, "x", site("python3.12"), false),
+            (false, "x", site("python3.11"), false),
+            (false, "x", nvidia.clone(), false),
+            (false, wheel, nvidia.clone(), true),
+            (false, wheel, format!("{nvidia}/cudnn/lib"), true),
+            (false, "nvidia-cuda-nvrtc-cu12", format!("{nvidia}/cudnn"), false),
+        ] {
+            let site = Site::Interpreter { program: program.clone(), root: dir.path().to_owned() };
+            let remedy = Remedy::new("install it:").change(PackageChange::of(site).install([wanted]));
             let recorder = Facts::recorder();
             recorder.within(|| advice_of(&remedy));
             let mut answers = recorder.to_value();
             answers["root"][""] = is_root.into();
-            let site = site(closed);
             for (question, answer) in [("owned by this user", true), ("writable", false)] {
-                answers[question][&site] = answer.into();
+                answers[question][&closed] = answer.into();
             }
             let advice = Facts::from_value(answers).unwrap().within(|| advice_of(&remedy));
-            let advised = format!("but owns it: run `chmod u+rwx {site}`, then install x");
-            assert_eq!(advice.text.contains(&advised), expected, "{advice:?}");
+            let advised = format!("but owns it: run `chmod u+rwx {closed}`, then install it");
+            assert_eq!(advice.text.contains(&advised), expected, "{closed}: {advice:?}");
             assert!(!advice.commands.is_empty());
         }
     }

@@ -137,7 +137,7 @@ impl SimulatedMachine {
             }
             Site::Environment(_) | Site::Interpreter { .. } | Site::User { .. } | Site::Directory { .. } => self
                 .within(|| {
-                    let dir = change.site.install_dir().ok_or(Unknown)?;
+                    let dir = change.site.written_dirs().into_iter().next().ok_or(Unknown)?;
                     Ok(PackageRecords::Pip { dirs: change.site.package_dirs(), dir })
                 }),
             Site::NewEnvironment { dir, program, .. } => self.create_environment(dir, program).ok_or(Unknown),
