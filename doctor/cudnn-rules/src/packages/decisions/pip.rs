@@ -7,7 +7,7 @@ use cudnn_cli::escape::Printable;
 use super::decision::Decision;
 use super::requirements_file::decisions_in_files;
 use crate::packages::environment::is_virtual;
-use crate::packages::pip_options::{FormatOption, NO_INDEX, PipCommand, PipOption, PipSettings};
+use crate::packages::pip_options::{NO_INDEX, PipCommand, PipOption, PipSettings};
 use crate::packages::requirement::package_name;
 use crate::packages::{PackageChange, Site, contents};
 
@@ -33,7 +33,7 @@ pub(super) fn decisions(change: &PackageChange, prefix: Option<&Path>) -> Vec<De
     }
     let formats = settings.formats();
     let forbidden = wheels(change).find_map(|name| formats.without_wheels_of(&name).cloned());
-    found.extend(forbidden.map(|FormatOption { source, name, value }| {
+    found.extend(forbidden.map(|PipOption { source, name, value, .. }| {
         let changed = "nothing, because there are only wheels";
         Decision::redirection(&source, &format!("{name} = {value}"), "pip", changed)
     }));

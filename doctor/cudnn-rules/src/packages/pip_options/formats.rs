@@ -1,9 +1,10 @@
 //! Decides from `no-binary` and `only-binary` for which packages pip uses wheels, like pip's `FormatControl`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::normalized;
+
+use super::option::PipOption;
 
 const ALL: &str = ":all:";
 const NONE: &str = ":none:";
@@ -11,22 +12,15 @@ const NO_BINARY: &str = "no-binary";
 
 /// The options that apply to the names of packages, or to [`ALL`].
 #[derive(Default)]
-pub(in crate::packages) struct Formats(BTreeMap<String, FormatOption>);
-
-#[derive(Clone)]
-pub(in crate::packages) struct FormatOption {
-    pub(in crate::packages) source: PathBuf,
-    pub(in crate::packages) name: String,
-    pub(in crate::packages) value: String,
-}
+pub(in crate::packages) struct Formats(BTreeMap<String, PipOption>);
 
 impl Formats {
     /// Applies an option after the previous ones. Options with other names have no effect.
-    pub(super) fn apply(&mut self, source: &Path, name: &str, value: &str) {
-        if ![NO_BINARY, "only-binary"].contains(&name) {
+    pub(super) fn apply(&mut self, option: &PipOption) {
+        let PipOption { name, value, .. } = option;
+        if ![NO_BINARY, "only-binary"].contains(&name.as_str()) {
             return;
         }
-        let option = FormatOption { source: source.to_owned(), name: name.to_owned(), value: value.to_owned() };
         let mut names: Vec<&str> = value.split(',').collect();
         while let Some(index) = names.iter().position(|name| *name == ALL) {
             self.0 = [(ALL.to_owned(), option.clone())].into();
@@ -37,7 +31,7 @@ impl Formats {
         }
         for package in names {
             if package == NONE {
-                self.0.retain(|_, other| other.name != name);
+                self.0.retain(|_, other| other.name != *name);
             } else {
                 self.0.insert(normalized(package), option.clone());
             }
@@ -45,7 +39,7 @@ impl Formats {
     }
 
     /// Returns the option that makes pip install no wheel of this package. A name has precedence over [`ALL`].
-    pub(in crate::packages) fn without_wheels_of(&self, package: &str) -> Option<&FormatOption> {
+    pub(in crate::packages) fn without_wheels_of(&self, package: &str) -> Option<&PipOption> {
         let option = self.0.get(&normalized(package)).or_else(|| self.0.get(ALL));
         option.filter(|option| option.name == NO_BINARY)
     }
@@ -76,7 +70,13 @@ mod tests {
             (&[("prefer-binary", ":all:")], true),
         ] {
             let mut formats = Formats::default();
-            options.iter().for_each(|(name, value)| formats.apply(Path::new("x"), name, value));
+            let option = |(name, value): &(&str, &str)| PipOption {
+                source: "x".into(),
+                name: (*name).to_owned(),
+                value: (*value).to_owned(),
+                is_of_command: false,
+            };
+            options.iter().map(option).for_each(|option| formats.apply(&option));
             assert_eq!(formats.without_wheels_of("nvidia-x").is_none(), expected, "{options:?}");
         }
     }
