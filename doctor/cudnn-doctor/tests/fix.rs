@@ -375,6 +375,20 @@ fn a_failing_step_is_the_last_one_and_names_the_lines_that_restore_the_packages(
 }
 
 #[test]
+fn lines_that_need_an_unfinished_step_are_not_named_to_paste() {
+    for is_failing in [false, true] {
+        let world = World::new(NEW);
+        world.sh(&format!("rm -r '{}'/nvidia*", world.site.display()));
+        if is_failing {
+            std::fs::write(world.path("fail-first"), "").unwrap();
+        }
+        let (code, text) = world.run(&["fix", "--yes"]);
+        assert_eq!(code == Some(3), is_failing, "{text}");
+        assert_eq!(text.contains("Paste this into the shell"), !is_failing, "{text}");
+    }
+}
+
+#[test]
 fn a_command_that_failed_is_not_named_to_undo_it() {
     let world = World::broken();
     std::fs::write(world.path("fail-first"), "").unwrap();

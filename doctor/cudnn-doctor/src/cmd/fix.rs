@@ -57,8 +57,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
         plan,
         &Consent { may_remove: &may_remove, begin: &begin, note: &note, check: &*diagnosis.check, output },
     );
-    let paste: Vec<String> =
-        plan.steps.iter().filter(|step| is_of_shell(&step.action)).flat_map(Step::commands).collect();
+    // Lines after an unfinished step may need its files. The next plan contains them again.
+    let finished = fixed.stopped.as_ref().map_or(plan.steps.len(), |stopped| stopped.step);
+    let for_shell: Vec<&Step> = plan.steps.iter().take(finished).filter(|step| is_of_shell(&step.action)).collect();
+    let paste: Vec<String> = for_shell.iter().flat_map(|step| step.commands()).collect();
     if format == Format::Text {
         report(plan, &fixed, &paste);
     }
@@ -70,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
         let as_if = if paste.is_empty() { "" } else { ", as if you had pasted that" };
         outln!("\nChecking again{as_if}:\n");
     }
-    let after = check_again(&variables(plan, context), format);
+    let after = check_again(&variables(&for_shell, context), format);
     if let (Some(_), Err(error)) = (&fixed.stopped, &after) {
         remark(format_args!("error: cannot check again: {error}"));
     }

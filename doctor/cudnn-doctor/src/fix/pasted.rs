@@ -1,17 +1,17 @@
-//! Determines the variables of the user's shell after the plan's lines are pasted, for the check after the steps.
+//! Determines the variables of the user's shell after lines of the plan are pasted, for the check after the steps.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Requirements, check_dir};
 use cudnn_rules::context::Context;
-use cudnn_rules::plan::Plan;
+use cudnn_rules::plan::Step;
 use cudnn_rules::remedy::Action;
 
-/// Returns the variables that change. `None` means unset.
-pub(crate) fn variables(plan: &Plan, context: &Context) -> Vec<(String, Option<OsString>)> {
+/// Returns the variables that these steps change. `None` means unset.
+pub(crate) fn variables(steps: &[&Step], context: &Context) -> Vec<(String, Option<OsString>)> {
     let mut variables: Vec<(String, Option<OsString>)> = Vec::new();
-    for step in &plan.steps {
+    for step in steps {
         let Action::Variable(variable) = &step.action else { continue };
         let current = |name: &str| {
             let known = variables.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
