@@ -75,7 +75,7 @@ const SURROUNDINGS: &[Surrounding] = &[
 
 /// Returns the share of the surroundings that this run tries.
 fn surroundings() -> impl Iterator<Item = &'static Surrounding> {
-    SURROUNDINGS.iter().share()
+    SURROUNDINGS.iter().share(3)
 }
 
 /// The columns: the directory with the shim, and whether layers run.

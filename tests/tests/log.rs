@@ -332,7 +332,7 @@ fn a_hook_combined_with_a_log_file_survives_first_calls_from_many_threads() {
     let logs = TempDir::new();
     let slow_library = slow_writers(&logs);
     let open = format!("open:{}", real.join(Library::Graph.file_name()).display());
-    for _ in (0..12).share() {
+    for _ in (0..12).share(3) {
         for (is_slow, args) in [
             (false, &["log:quiet", "storm"][..]),
             // Threads that start while ld.so is opening cuDNN for another thread.

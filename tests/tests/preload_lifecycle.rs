@@ -62,7 +62,7 @@ fn header() -> PathBuf {
 fn exits(release: &str) {
     let Some(program) = Program::new("preload.c", release) else { return };
     for value in ["libraries", "engines", "files,contexts"] {
-        for delay in (0..40).share() {
+        for delay in (0..40).share(3) {
             program.run(value, &["exit", &(delay * 1000).to_string()]);
         }
     }
@@ -84,7 +84,7 @@ fn a_program_that_returns_from_main_at_any_moment_does_not_crash_with_a_full_rel
 /// The same from safe Rust, where 35 of 40 crashed.
 fn rust_exits(release: &str) {
     let Some(real) = lib_dir(release) else { return };
-    for delay in (0..40).share() {
+    for delay in (0..40).share(3) {
         let output = Child::new(DRIVER, Subject::Loader, &real).run(&["background", &format!("sleep:{delay}")]);
         assert_eq!(output.code, Some(0), "after {delay} ms: {output:#?}");
     }
@@ -104,7 +104,7 @@ fn a_rust_program_that_returns_from_main_during_a_preload_does_not_crash_with_a_
 #[test]
 fn a_child_that_is_forked_at_any_moment_exits_normally() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
-    for delay in (0..40).share() {
+    for delay in (0..40).share(3) {
         let output = program.run("files,contexts", &["fork", &(delay * 1000).to_string()]);
         assert!(output.stdout.contains("child = 0\n"), "{output:#?}");
     }
@@ -114,7 +114,7 @@ fn a_child_that_is_forked_at_any_moment_exits_normally() {
 #[test]
 fn a_process_that_forks_and_exits_while_preloads_start_does_not_crash() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
-    for round in (0..60).share() {
+    for round in (0..60).share(3) {
         let output = program.run("", &["start-fork", &(round * 50).to_string()]);
         assert!(output.stdout.contains("child = 0\n"), "{output:#?}");
     }
@@ -150,7 +150,7 @@ fn a_log_callback_on_a_thread_of_a_preload_may_exit_fork_and_wait() {
     for (how, expected) in
         [("exit", "exits\n"), ("fork", "child = 0\nwait = 0\nreturns\n"), ("start", ""), ("wait", ""), ("run", "")]
     {
-        for _ in (0..8).share() {
+        for _ in (0..8).share(3) {
             let output = program.run("", &["callback", how]);
             let is_expected = if expected.is_empty() {
                 output.stdout.contains(&format!("{how} = 0\n")) && output.stdout.ends_with("returns\n")
@@ -210,7 +210,7 @@ fn preloading_files_and_contexts_does_not_load_cudnn() {
 /// Previously, with the libraries loaded, 27 of 120 crashed, and some hung.
 fn exits_in_threads(release: &str) {
     let Some(program) = Program::new("preload.c", release) else { return };
-    for delay in (0..60).share() {
+    for delay in (0..60).share(3) {
         program.run("files,contexts", &["exit-in-thread", &(delay * 200).to_string()]);
     }
 }
@@ -230,7 +230,7 @@ fn a_program_that_preloads_a_full_release_may_exit_in_any_thread_at_any_moment()
 #[test]
 fn a_child_forked_during_a_preload_may_read_the_list_of_ld_so() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
-    for delay in (0..80).share() {
+    for delay in (0..80).share(3) {
         let output = program.run(
             if delay % 2 == 0 { "files,contexts" } else { "libraries" },
             &["fork-list", &(delay * 100).to_string()],
@@ -244,7 +244,7 @@ fn a_child_forked_during_a_preload_may_read_the_list_of_ld_so() {
 #[test]
 fn a_program_may_set_variables_during_a_preload_of_files() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
-    for _ in (0..60).share() {
+    for _ in (0..60).share(3) {
         program.run("files", &["set-variables", "8000"]);
     }
 }
@@ -259,7 +259,7 @@ fn a_program_may_close_all_descriptors_if_threads_cannot_unshare_theirs() {
         return;
     }
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
-    for delay in (0..40).share() {
+    for delay in (0..40).share(3) {
         let output = program.run("files", &["deny", "close-all", &(delay * 80).to_string()]);
         assert_eq!(output.stdout, "lost = 0, version = 1\nreturns\n", "{output:#?}");
     }
@@ -283,7 +283,7 @@ fn a_destructor_may_wait_for_a_preload() {
 #[test]
 fn a_program_may_close_all_descriptors_during_a_preload() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
-    for delay in (0..80).share() {
+    for delay in (0..80).share(3) {
         // Contexts are excluded: while ld.so loads the driver's library, it has a file open among the program's
         // descriptors.
         let output = program.run("files", &["close-all", &(delay * 40).to_string()]);
@@ -296,7 +296,7 @@ fn a_program_may_close_all_descriptors_during_a_preload() {
 #[test]
 fn children_of_a_process_with_failing_calls_neither_hang_nor_lose_log_entries() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
-    for _ in (0..40).share() {
+    for _ in (0..40).share(3) {
         let log = program.dir.path().join("cudnn.log");
         let loader_log = program.dir.path().join("cudnn.log.loader");
         let child = program
@@ -357,7 +357,7 @@ fn the_constructor_of_a_plugin_may_exit_fork_and_preload() {
 fn a_preload_in_another_namespace_starts_no_thread() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     let file = program.ours.path().join("libcudnn.so.9");
-    for _ in (0..8).share() {
+    for _ in (0..8).share(3) {
         let output = program.run("", &["namespace", file.to_str().unwrap()]);
         assert_eq!(output.stdout, "start = 0, wait = 0\nstart = 0, wait = 0\nreturns\n", "{output:#?}");
     }
@@ -377,7 +377,7 @@ fn a_preload_needs_no_thread() {
 #[test]
 fn a_preload_does_not_receive_signals_of_the_program() {
     let Some(program) = Program::new("lifecycle.c", "jit-cu12-9.19.0") else { return };
-    for _ in (0..10).share() {
+    for _ in (0..10).share(3) {
         program.run("files,contexts", &["exit"]);
         assert!(program.run("files,contexts", &["fork"]).stdout.contains("child = 0"));
     }

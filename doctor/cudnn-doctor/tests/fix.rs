@@ -542,7 +542,7 @@ fn a_step_that_installs_a_damaged_file_is_not_done() {
 /// Later runs of `fix` repair the environment without removing other packages.
 #[test]
 fn what_a_killed_installer_leaves_is_fixed() {
-    for point in ["removing", "renamed", "removed", "unpacking", "unpacked"].into_iter().share() {
+    for point in ["removing", "renamed", "removed", "unpacking", "unpacked"].into_iter().share(3) {
         for (world, options) in [(World::broken(), &[][..]), (World::new(OLD), &["--minimum", "9.19"])] {
             world.sh(&format!("cd '{}'; mkdir other-1.0.dist-info; echo >mine.pth", world.site.display()));
             world.kill_at(point, options);

@@ -60,7 +60,7 @@ pub(super) fn check_random_programs(
 ) {
     let programs = [&["0", "300"][..], &["300", "600", "8"], &["attack", "0", "200"], &["throw"], &["bounds"]];
     let cases = combinations.iter().flat_map(|layers| programs.map(|arguments| (layers, arguments)));
-    for (layers, arguments) in cases.share() {
+    for (layers, arguments) in cases.share(3) {
         let (without, with) = (run("none", arguments), run(layers, arguments));
         assert_eq!((with.code, without.code), (Some(0), Some(0)), "{layers} {arguments:?}: {with:#?}");
         let mut lines = without.stdout.lines().zip(with.stdout.lines());

@@ -15,7 +15,7 @@ fn racing_threads_open_every_library_once_and_lose_no_errors() {
     let tracer = dlopen_tracer(&complete);
     // A thread waits at most one second for another thread's attempt.
     let may_open_again = support::is_emulated("libraries are opened once", "an emulator takes seconds to open one");
-    for round in (0..10).share() {
+    for round in (0..10).share(3) {
         for dir in [jit.as_path(), complete.path()] {
             let output = run(child(dir).env("LD_PRELOAD", &tracer), &["race"]);
             let case = format!("round {round}: {output:#?}");

@@ -229,7 +229,7 @@ fn commands_give_frameworks_their_cudnn() {
         (1, Case::new("PyTorch for cuDNN 8, as it requires", "C073", &["torch==2.3.1", CUBLAS, CUDNN], nothing)),
     ]
     .into_iter()
-    .share()
+    .share(6)
     {
         run(commands, &case);
     }
@@ -284,7 +284,7 @@ fn commands_give_frameworks_the_packages_that_they_need() {
         (1, Case::new("a damaged plugin of JAX", "C086", &jax, |world| damage(world, PJRT))),
     ]
     .into_iter()
-    .share()
+    .share(6)
     {
         run(commands, &case);
     }
@@ -309,7 +309,7 @@ fn commands_replace_a_cudnn_for_another_cuda() {
         (2, Case::new("ONNX Runtime for CUDA 13 alone", "C010", &onnxruntime[..1], nothing)),
     ]
     .into_iter()
-    .share()
+    .share(6)
     {
         let world = World::new("env", true).with_wheels(wheels().path());
         let lines = case.run(&world);

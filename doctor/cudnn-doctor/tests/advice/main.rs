@@ -64,7 +64,7 @@ fn commands_repair_wheels() {
         Case::new("a GPU that is too old", "C040", &["nvidia-cudnn-cu13"], |_| {}).with_old_gpu(),
         Case::new("a driver that is too old", "C002", &["nvidia-cudnn-cu13"], |_| {}).with_old_driver(),
     ];
-    for case in cases.iter().share() {
+    for case in cases.iter().share(6) {
         case.run(&World::new("env", true));
     }
 }
@@ -102,7 +102,7 @@ fn commands_repair_an_environment_regardless_of_pip_variables() {
         ("PIP_REQUIREMENT", "requirements.txt"),
     ]
     .into_iter()
-    .share()
+    .share(6)
     {
         let world = World::new("env", true);
         let value = if value == "1" { value.into() } else { world.home().join(value).into_os_string() };
@@ -144,7 +144,7 @@ fn commands_repair_a_real_release() {
         Case::new("no NVRTC", "C031", &packages, |_| {}),
         Case::new("no convolutions", "C019", &packages, |_| {}).options(&["--function", "cudnnConvolutionForward"]),
     ];
-    for case in cases.iter().share() {
+    for case in cases.iter().share(6) {
         case.run(&world());
     }
 }
@@ -156,7 +156,7 @@ fn commands_repair_environments_without_pip() {
         Case::new("without pip", "C012", &["nvidia-cudnn-cu12"], remove_ops),
         Case::new("two wheels without pip", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {}),
     ];
-    for case in cases.iter().share() {
+    for case in cases.iter().share(6) {
         case.run(&World::new("env", false));
     }
     // uv created the environment but is missing here.
@@ -179,7 +179,7 @@ fn commands_replace_a_directory_that_is_a_link_to_itself_or_to_nothing() {
         ("a link to nothing, without cuDNN", &[], to_nothing),
     ]
     .into_iter()
-    .share()
+    .share(6)
     {
         let commands = Case::new(name, "C010", packages, breaking).run(&World::new("env", true));
         assert!(commands[0].starts_with("rm ") && commands[0].ends_with("/nvidia"), "{name}: {commands:?}");
@@ -238,17 +238,10 @@ fn commands_restore_the_missing_python_of_an_environment() {
     };
     let remove_ops = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_ops.so.9")).unwrap();
     let without_python = |world: &World| dangle(world, &["python", "python3"]);
-    let is_of_another =
-        |line: &String| line.contains("--break-system-packages") || line.contains("pip install --python");
-    for has_pip in [true, false] {
-        let both = |world: &World| {
-            remove_ops(world);
-            without_python(world);
-        };
-        let commands = Case::new("C012", "C012", &["nvidia-cudnn-cu12"], both).run(&World::new("my env", has_pip));
-        assert!(!commands.iter().any(is_of_another), "{commands:?}");
-    }
-    Case::new("C010", "C010", &[], without_python).run(&World::new("env", true));
+    let both = |world: &World| {
+        remove_ops(world);
+        without_python(world);
+    };
     // A system upgrade installs a different Python.
     let upgraded = |world: &World| {
         remove_ops(world);
@@ -261,8 +254,27 @@ fn commands_restore_the_missing_python_of_an_environment() {
             std::os::unix::fs::symlink(&python, link).unwrap();
         }
     };
-    for code in ["C012", "C028"] {
-        let commands = Case::new("an upgrade", code, &["nvidia-cudnn-cu12"], upgraded).run(&World::new("env", true));
+    // Without `pyvenv.cfg`, the Python is an ordinary one.
+    let stripped = |world: &World| {
+        remove_ops(world);
+        std::fs::remove_file(world.environment().join("pyvenv.cfg")).unwrap();
+    };
+    let cudnn = ["nvidia-cudnn-cu12"];
+    for (has_pip, case) in [
+        (true, Case::new("an upgrade", "C012", &cudnn, upgraded)),
+        (true, Case::new("an upgrade, first the Python", "C028", &cudnn, upgraded)),
+        (true, Case::new("stripped", "C012", &cudnn, stripped)),
+        (false, Case::new("neither Python nor pip", "C012", &cudnn, both)),
+        (true, Case::new("no Python", "C012", &cudnn, both)),
+        (true, Case::new("neither Python nor cuDNN", "C010", &[], without_python)),
+    ]
+    .into_iter()
+    .share(6)
+    {
+        let commands = case.run(&World::new("my env", has_pip));
+        let is_of_another =
+            |line: &String| line.contains("--break-system-packages") || line.contains("pip install --python");
+        assert!(!commands.iter().any(is_of_another), "{commands:?}");
         assert!(commands.iter().any(|line| line.contains(" -m venv ")), "{commands:?}");
     }
     // venv refuses paths with a colon.
@@ -271,13 +283,6 @@ fn commands_restore_the_missing_python_of_an_environment() {
         assert!(found[0]["help"].as_str().unwrap().contains("venv rejects a path with a colon"), "{found:#?}");
         assert_eq!(found[0]["commands"].as_array().unwrap().len(), 0, "{found:#?}");
     }
-    // Without `pyvenv.cfg`, the Python is an ordinary one.
-    let stripped = |world: &World| {
-        remove_ops(world);
-        std::fs::remove_file(world.environment().join("pyvenv.cfg")).unwrap();
-    };
-    let commands = Case::new("stripped", "C012", &["nvidia-cudnn-cu12"], stripped).run(&World::new("env", true));
-    assert!(commands[0].contains(" -m venv "), "{commands:?}");
     // After the user installs the missing Python version, the packages would work again, so commands must not remove
     // them.
     let world = World::new("env", true);
@@ -369,7 +374,7 @@ fn a_known_issue_has_no_command_if_no_fixed_release_fits() {
         (Case::new("PyTorch", "C018", &package, torch).options(&["--cuda", "13"]), "requires nvidia-cudnn-cu12==9.10"),
     ]
     .into_iter()
-    .share()
+    .share(6)
     {
         let findings = case.found(&World::new("env", true));
         for finding in findings {
@@ -450,7 +455,7 @@ fn commands_repair_archives_and_copied_libraries() {
         cudnn.copy_to(&dir);
         dir
     };
-    for (cudnn, code) in [(CU12, "C030"), (CU12, "C031"), (CU13, "C030"), (CU13, "C031")].into_iter().share() {
+    for (cudnn, code) in [(CU12, "C030"), (CU12, "C031"), (CU13, "C030"), (CU13, "C031")].into_iter().share(6) {
         let world = World::new("env", true);
         let dir = archive(&world, cudnn);
         Case::new("an archive", code, &[], |_| {}).run(&world.variable("LD_LIBRARY_PATH", dir));
@@ -549,7 +554,7 @@ fn one_set_of_commands_satisfies_all_requirements() {
         ("C018", &["--function", "cudnnConvolutionForward", "--cuda", "13", "--minimum", "9.19"]),
     ]
     .into_iter()
-    .share()
+    .share(6)
     {
         let remove_cnn = |world: &World| remove(world, Library::Cnn);
         let packages = ["nvidia-cudnn-cu12==9.18.0.56"];

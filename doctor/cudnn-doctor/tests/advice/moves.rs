@@ -25,7 +25,7 @@ fn commands_that_move_cudnn_update_cudnn_loader_dir() {
         Case::new("an old GPU", "C040", &[package], |_| {}).with_old_gpu(),
     ]
     .into_iter()
-    .share()
+    .share(6)
     {
         let commands = case.run(&world());
         assert!(commands.last().unwrap().starts_with("eval "), "{commands:?}");
@@ -63,7 +63,7 @@ fn commands_restore_lost_links() {
         ("it's a $(copy)", "LD_LIBRARY_PATH", &[Library::Cnn, Library::Shim], "C012"),
     ]
     .into_iter()
-    .share()
+    .share(6)
     {
         let world = World::new("env", true);
         let dir = world.home().join(dir);

@@ -70,7 +70,7 @@ fn commands_restore_a_python_with_an_interpreter_instead_of_a_pyenv_shim() {
         ("C030", &["nvidia-cudnn-cu12"], dangle),
     ]
     .into_iter()
-    .share()
+    .share(6)
     {
         let world = with_pyenv(World::new("env", true), &base);
         let commands = Case::new("pyenv", code, packages, breaking).run(&world);

@@ -15,7 +15,7 @@ const FILE: &str = "../../docs/data/repairs.json";
 /// heading.
 pub(crate) fn run(heading: &str, situations: &[Situation], ground: impl Fn() -> Box<dyn Ground>) {
     static LOCK: Mutex<()> = Mutex::new(());
-    let situations = situations.iter().share();
+    let situations = situations.iter().share(6);
     let outcomes: Vec<Outcome> = situations.map(|situation| situation.run(&*ground())).collect();
     let problem = |outcome: &Outcome| {
         let problem = outcome.problem.as_ref()?;
