@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use support::{Child, ChildOutput, Subject, TempDir, lib_dir};
 
 use crate::capture;
-use crate::planning::Planning;
+use crate::planning::{Planning, random_programs};
 use crate::plans::PLANNER;
 
 fn file(dir: &Path, conditions: &[&str]) -> String {
@@ -192,19 +192,20 @@ fn random_programs_see_no_difference_unless_a_plan_is_blocked() {
         stand_in.child().env("CUDNN_ERRATA", rules).run_successfully(&[&[layers], args].concat())
     };
     let selecting_none = file(dir, &[r#""engines":[12345]"#]);
-    for args in [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["last-error"]] {
+    let [single, threads] = random_programs();
+    for args in [single, threads, &["variants"], &["throw"], &["last-error"]] {
         let without = run("none", "", args).stdout;
         assert!(without == run("errata", &selecting_none, args).stdout, "{args:?}");
     }
     // The programs continue after a blocked plan.
     let selecting_all = file(dir, &[r#""engines":[0,1,2,3,4,5,6,7,8,9]"#]);
-    let blocked = run("errata", &selecting_all, &["0", "300"]);
+    let blocked = run("errata", &selecting_all, single);
     assert!(blocked.stdout.contains("blocked by the erratum rule-0"), "{}", blocked.stdout);
     // The layer queries cuDNN for the devices of handles, some of which the programs have destroyed.
     let by_device = r#""engines":[0,1,2,3,4,5,6,7,8,9],"compute_capability":{"from":"9.0","before":"9.1"}"#;
     let selecting_some = file(dir, &[by_device]);
     let count = |output: &ChildOutput| output.stdout.matches("blocked by the erratum").count();
-    let some = run("errata", &selecting_some, &["0", "300"]);
+    let some = run("errata", &selecting_some, single);
     assert!((1..count(&blocked)).contains(&count(&some)), "{} of {}", count(&some), count(&blocked));
     let other_gpu = file(dir, &[r#""engines":[0,1,2,3,4,5,6,7,8,9],"compute_capability":{"from":"12.0"}"#]);
     assert_eq!(run("errata", &other_gpu, &["outlive"]).stdout, run("none", "", &["outlive"]).stdout);

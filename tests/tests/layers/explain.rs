@@ -2,7 +2,7 @@
 
 use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, is_full};
 
-use crate::planning::Planning;
+use crate::planning::{Planning, random_programs};
 use crate::plans::PLANNER;
 
 pub(super) struct Explaining {
@@ -206,7 +206,8 @@ fn random_programs_see_no_difference_and_their_engines_are_shown() {
         let child = stand_in.child().env("CUDNN_EXPLAIN", reports).env("CUDNN_TRACE_LINES", &lines);
         child.run_successfully(&[&[layers], args].concat())
     };
-    let programs = [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["ask-back"], &["last-error"]];
+    let [single, threads] = random_programs();
+    let programs = [single, threads, &["variants"], &["throw"], &["ask-back"], &["last-error"]];
     let combinations = [("explain", "used"), ("trace,explain,validate,errata,plans", "failures")];
     // An ordinary run tries each program with one of them.
     let of_program = |number: usize| if is_full() { &combinations[..] } else { &combinations[number % 2..][..1] };
@@ -218,12 +219,12 @@ fn random_programs_see_no_difference_and_their_engines_are_shown() {
         let difference = lines.find(|(without, with)| without != with);
         assert!(without == with, "{layers} {reports} {args:?}: {difference:#?}");
     }
-    let used = run("explain", "used", &["0", "300"]).stderr;
+    let used = run("explain", "used", single).stderr;
     let line = used.lines().find(|line| line.contains("; engine ")).unwrap_or_else(|| panic!("{used}"));
     assert!(line.starts_with("cudnn-explain: used: ") && line.contains("; built in "), "{line}");
     // A trace shows the same label.
     let label = line.trim_start_matches("cudnn-explain: used: ").split("; built in ").next().unwrap();
-    run("trace,explain", "used", &["0", "300"]);
+    run("trace,explain", "used", single);
     let trace = std::fs::read_to_string(lines).unwrap();
     assert!(trace.lines().any(|line| line.contains("cudnnBackendExecute") && line.ends_with(label)), "{label}");
 }

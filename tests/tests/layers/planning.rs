@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Share, Subject, TempDir, Version};
+use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Share, Subject, TempDir, Version, is_full};
 
 use crate::plans::PLANNER;
 
@@ -51,6 +51,12 @@ impl Planning {
     }
 }
 
+/// The numbers of random programs, in one thread and in eight. An ordinary run tries a third, because the tests of `plans`
+/// run more of them.
+pub(super) fn random_programs() -> [&'static [&'static str]; 2] {
+    if is_full() { [&["0", "300"], &["300", "600", "8"]] } else { [&["0", "100"], &["300", "400", "8"]] }
+}
+
 /// Asserts that random programs print the same with each of these combinations of layers and the stand-in as without layers.
 /// `check` runs after each program. An ordinary run tries a third of the pairs of a program and a combination.
 pub(super) fn check_random_programs(
@@ -58,7 +64,8 @@ pub(super) fn check_random_programs(
     run: impl Fn(&str, &[&str]) -> ChildOutput,
     check: impl Fn(),
 ) {
-    let programs = [&["0", "300"][..], &["300", "600", "8"], &["attack", "0", "200"], &["throw"], &["bounds"]];
+    let [single, threads] = random_programs();
+    let programs = [single, threads, &["attack", "0", "200"], &["throw"], &["bounds"]];
     let cases = combinations.iter().flat_map(|layers| programs.map(|arguments| (layers, arguments)));
     for (layers, arguments) in cases.share(3) {
         let (without, with) = (run("none", arguments), run(layers, arguments));

@@ -8,7 +8,7 @@ use cudnn_store::captures::{Capture, Record};
 use cudnn_store::choices::{Capability, Choice, Choices, Device, EngineProblem, Ranking, Release};
 use support::ChildOutput;
 
-use crate::planning::Planning;
+use crate::planning::{Planning, random_programs};
 
 /// All kinds of queries, except for arrays that cuDNN cannot fill.
 const WAYS: [&str; 9] = ["all", "first", "many", "silent", "used", "again", "threads", "fork", "plan"];
@@ -585,7 +585,8 @@ fn random_programs_see_no_difference() {
         let child = asking.planning.child().env("CUDNN_TUNED", asking.file("app.tuned.json"));
         child.run_successfully(&[&[layers], args].concat()).stdout
     };
-    for args in [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["last-error"], &["outlive"]] {
+    let [single, threads] = random_programs();
+    for args in [single, threads, &["variants"], &["throw"], &["last-error"], &["outlive"]] {
         assert!(run("none", args) == run("tuned", args), "{args:?}");
     }
 }
