@@ -13,7 +13,7 @@ use crate::frameworks::wheels;
 use crate::world::World;
 use crate::{CU12, CU12_OLDER, CU13};
 
-/// An ordinary run tries every fifth of these machines. `.ci/run publish` tries all, and 980 more.
+/// An ordinary run tries every fifth of these machines. `.ci/run release` tries 200, and `.ci/run publish` 800 more.
 const MACHINES: std::ops::Range<u64> = 0..20;
 
 const MAX_PLANS: usize = 3;
