@@ -114,6 +114,12 @@ pub fn heuristics_mode(number: i64) -> String {
     HEURISTICS_MODES.short(number, "mode")
 }
 
+/// Returns whether [`heuristics_mode`] returns this name in this or an older release, which may know fewer modes.
+pub fn is_heuristics_mode(name: &str) -> bool {
+    let number = name.strip_prefix("mode ").map(str::parse::<i64>);
+    HEURISTICS_MODES.all_short().contains(name) || matches!(number, Some(Ok(_)))
+}
+
 /// Returns the name of an attribute without the prefix, such as `TENSOR_DIMENSIONS`.
 pub fn attribute(name: cudnnBackendAttributeName_t) -> String {
     ATTRIBUTES.name(i64::from(name.0) as u32)
@@ -149,6 +155,11 @@ mod tests {
         check(&NUMERICAL_NOTES);
         check(&BEHAVIOR_NOTES);
         check(&HEURISTICS_MODES);
+        for (name, is_mode) in
+            [("mode_a", true), ("fallback", true), ("mode 99", true), ("MODE_A", false), ("mode x", false)]
+        {
+            assert_eq!(is_heuristics_mode(name), is_mode, "{name}");
+        }
         assert_eq!([STATUSES.number("NO_SUCH_NAME"), KINDS.number("TENSOR_DESCRIPTOR")], [None; 2]);
     }
 }

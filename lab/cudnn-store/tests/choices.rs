@@ -157,6 +157,11 @@ fn invalid_rankings_are_refused_with_the_reason() {
         (Ranking { default: Some(2), ..valid() }, "the default is not the place of an engine"),
         (Ranking { proposals: [("mode_a".into(), vec![0, 2])].into(), ..valid() }, "a proposal is not the place"),
         (Ranking { proposals: [("mode_a".into(), vec![0; 513])].into(), ..valid() }, "more than 16 modes or 512"),
+        (
+            Ranking { proposals: [("mode_a".into(), vec![1, 0, 1])].into(), ..valid() },
+            "mode_a proposes an engine twice",
+        ),
+        (Ranking { proposals: [("mode_aa".into(), vec![0])].into(), ..valid() }, "\"mode_aa\" is not a mode"),
         (ranking(91_900, "", 1, &[1]), "the device has no name"),
         (ranking(91_900, "A", 1, &[1, 1]), "engine 1 TILE_SIZE=3 occurs twice"),
         (engine(|choice| choice.engine = -1), "engine -1 is negative"),
@@ -167,9 +172,12 @@ fn invalid_rankings_are_refused_with_the_reason() {
         let refused = Choices::default().insert(invalid).unwrap_err();
         assert!(refused.contains(expected), "{expected}: {refused}");
     }
-    let twice = choices([valid()]).to_json().replacen("\"TILE_SIZE\": 3", "\"TILE_SIZE\": 3, \"TILE_SIZE\": 4", 1);
-    let refused = Choices::parse(&twice).unwrap_err();
-    assert!(refused.starts_with("the name \"TILE_SIZE\" occurs twice at line "), "{refused}");
+    let text = choices([Ranking { proposals: [("mode_a".into(), vec![1])].into(), ..valid() }]).to_json();
+    for (name, value) in [("TILE_SIZE", "0"), ("mode_a", "[0]")] {
+        let twice = text.replacen(&format!("\"{name}\""), &format!("\"{name}\": {value}, \"{name}\""), 1);
+        let refused = Choices::parse(&twice).unwrap_err();
+        assert!(refused.starts_with(&format!("the name \"{name}\" occurs twice at line ")), "{refused}");
+    }
 }
 
 /// serde reads structs from arrays, too.
@@ -220,9 +228,14 @@ fn only_regular_files_of_bounded_size_are_read() {
     std::fs::write(&file, b"{\"errata\":1,\"tuned\":[\xff]}").unwrap();
     assert!(Choices::read(&file).unwrap_err().contains("app.tuned.json"));
     std::fs::File::create(&file).unwrap().set_len(MAX_LEN + 1).unwrap();
-    assert!(Choices::read(&file).unwrap_err().contains("more than 16777216"));
-    assert!(Choices::read(dir.path()).unwrap_err().contains("not a file"));
-    assert!(Choices::read(&dir.path().join("missing")).unwrap_err().starts_with("cannot read "));
+    let missing = dir.path().join("missing");
+    for (path, reason) in [
+        (file.as_path(), "has 16777217 bytes, more than 16777216"),
+        (dir.path(), "is a directory, not a file"),
+        (&missing, "No such file or directory (os error 2)"),
+    ] {
+        assert_eq!(Choices::read(path).unwrap_err(), format!("{}: {reason}", path.display()));
+    }
 }
 
 #[test]

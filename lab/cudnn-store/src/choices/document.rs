@@ -56,7 +56,7 @@ impl<R: DeserializeOwned> Document<R> {
     /// Returns the file and the reason if it cannot be read, is larger than [`MAX_LEN`], or is invalid.
     pub fn read(path: &Path) -> Result<Self, String> {
         let name = cudnn_os::escape::one_line(&path.to_string_lossy());
-        let bytes = read_bounded(path, MAX_LEN).map_err(|error| format!("cannot read {name}: {error}"))?;
+        let bytes = read_bounded(path, MAX_LEN).map_err(|error| format!("{name}: {error}"))?;
         let text = std::str::from_utf8(&bytes).map_err(|_| format!("{name} is not valid UTF-8"))?;
         Self::parse(text).map_err(|reason| format!("{name}: {reason}"))
     }

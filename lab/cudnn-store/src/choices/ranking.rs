@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use cudnn_graph::names::is_heuristics_mode;
 use cudnn_probe::{Capability, Release};
 
 use crate::object::{read_object, read_objects};
@@ -43,7 +44,7 @@ pub struct Ranking {
     #[serde(deserialize_with = "read_objects")]
     pub engines: Vec<Choice>,
     /// For each mode of the heuristics, such as `mode_a`, the places of its proposals in `engines`, in cuDNN's order.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "read_unique", skip_serializing_if = "BTreeMap::is_empty")]
     pub proposals: BTreeMap<String, Vec<usize>>,
 }
 
@@ -146,8 +147,16 @@ impl Ranking {
         if self.proposals.len() > MAX_MODES || self.proposals.values().any(|places| places.len() > MAX_PROPOSALS) {
             return error(format!("it has more than {MAX_MODES} modes or {MAX_PROPOSALS} proposals"));
         }
-        if self.proposals.values().flatten().any(|place| *place >= self.engines.len()) {
-            return error("a proposal is not the place of an engine".into());
+        for (mode, places) in &self.proposals {
+            if !is_heuristics_mode(mode) {
+                return error(format!("{mode:?} is not a mode of the heuristics"));
+            }
+            if places.iter().any(|place| *place >= self.engines.len()) {
+                return error("a proposal is not the place of an engine".into());
+            }
+            if places.iter().collect::<BTreeSet<_>>().len() < places.len() {
+                return error(format!("{mode} proposes an engine twice"));
+            }
         }
         let mut known = BTreeSet::new();
         for choice in &self.engines {

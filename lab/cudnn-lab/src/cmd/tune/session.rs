@@ -1,6 +1,6 @@
 //! Tunes the graphs one after the other, with progress, until all are done or the session is stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use cudnn_cli::output::{Format, remark};
@@ -174,14 +174,17 @@ impl TuneSession<'_> {
     }
 }
 
-/// Returns the engines that a mode of the heuristics proposes, in cuDNN's order, if none is missing in between.
+/// Returns the engines that a mode of the heuristics proposes, in cuDNN's order, if none is missing in between or
+/// occurs twice.
 fn proposals(mode: i64, candidates: &[CandidateReport]) -> Option<Vec<usize>> {
     let mut places = BTreeMap::new();
     for (engine, candidate) in candidates.iter().enumerate() {
         let of_mode = candidate.proposals.iter().filter(|(proposing, _)| *proposing == mode);
         places.extend(of_mode.map(|(_, place)| (*place, engine)));
     }
-    (!places.is_empty() && places.keys().copied().eq(0..places.len())).then(|| places.into_values().collect())
+    let distinct = places.values().collect::<BTreeSet<_>>().len();
+    let is_complete = !places.is_empty() && places.keys().copied().eq(0..distinct);
+    is_complete.then(|| places.into_values().collect())
 }
 
 /// Returns the modes of the heuristics that a program uses for a graph.
