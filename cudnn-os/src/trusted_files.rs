@@ -8,8 +8,8 @@ use std::time::SystemTime;
 
 use crate::files::read_at;
 use crate::os::files::open_without_blocking;
-pub use crate::os::trusted_files::{Directory, create_new};
-use crate::os::trusted_files::{check_owner, make_readable, write_all};
+pub use crate::os::trusted_files::{Directory, create_new, make_readable};
+use crate::os::trusted_files::{check_owner, write_all};
 
 /// The property that makes a file or directory untrusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -222,7 +222,10 @@ pub fn create_new(path: &Path) -> Result<std::fs::File> {
 }
 
 /// Makes a file readable for all users, because programs in a container image may run as different users.
-pub(crate) fn make_readable(file: &std::fs::File) -> Result<()> {
+///
+/// # Errors
+/// Returns an error if the system call fails.
+pub fn make_readable(file: &std::fs::File) -> Result<()> {
     file.set_permissions(Permissions::from_mode(0o644))
 }
 

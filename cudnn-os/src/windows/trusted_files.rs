@@ -100,7 +100,7 @@ pub fn create_new(path: &Path) -> Result<StdFile> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-pub(crate) fn make_readable(_: &StdFile) -> Result<()> {
+pub fn make_readable(_: &StdFile) -> Result<()> {
     Ok(())
 }
 

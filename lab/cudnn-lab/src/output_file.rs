@@ -85,7 +85,7 @@ impl Output<'_> {
     }
 
     /// Returns the file to which a link leads.
-    pub(crate) fn target(&self) -> PathBuf {
+    fn target(&self) -> PathBuf {
         canonicalize(self.file).unwrap_or_else(|_| self.file.to_owned())
     }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, Settings, Store, is_pack, write_pack};
+use cudnn_os::trusted_files::make_readable;
+use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, Settings, Store, is_pack};
 use serde_json::Value;
 use support::TempDir;
 
@@ -57,11 +58,18 @@ fn file(dir: &Path, key: &str) -> PathBuf {
     dir.join(stored.unwrap().name)
 }
 
+/// Writes a pack that programs accept.
+fn write_pack(path: &Path, entry: PlanEntry) {
+    let mut file = std::fs::File::create(path).unwrap();
+    make_readable(&file).unwrap();
+    cudnn_store::plans::write_pack(&mut file, [entry]).unwrap();
+}
+
 #[test]
 fn list_and_stats_show_the_stored_plans() {
     let (root, dir) = plans();
     let pack = root.path().join("app.plans");
-    write_pack(&pack, [entry("matmul d", "NVIDIA L4", 92_802)]).unwrap();
+    write_pack(&pack, entry("matmul d", "NVIDIA L4", 92_802));
     let old = std::fs::File::options().write(true).open(file(&dir, "sdpa c")).unwrap();
     old.set_modified(std::time::SystemTime::now() - Duration::from_secs(3600 * 30)).unwrap();
     let variables: &[(&str, &Path)] =
@@ -190,7 +198,7 @@ fn a_pack_replaces_packs_that_are_not_its_input() {
     let (code, text) = run(&source, &[], &[]);
     assert!(code == Some(3) && text.contains("exists and is not a pack of plans"), "{text}");
     assert_eq!(std::fs::read(&source).unwrap(), b"import torch");
-    write_pack(&pack, [entry("matmul d", "NVIDIA L4", 92_802)]).unwrap();
+    write_pack(&pack, entry("matmul d", "NVIDIA L4", 92_802));
     let (code, text) = run(&pack, &["--force"], &[("CUDNN_PLANS_PACK", &pack)]);
     assert!(code == Some(3) && text.contains("is an input of this command"), "{text}");
     for (file, more) in [(&pack, &[][..]), (&source, &["--force"])] {
@@ -205,6 +213,36 @@ fn a_pack_replaces_packs_that_are_not_its_input() {
         assert!(code == Some(3) && text.contains("is not a regular file; write to a file"), "{text}");
     }
     assert!(!socket.metadata().unwrap().is_file());
+}
+
+/// Programs in a container image may run as different users, and refuse packs that others can write to.
+#[test]
+fn a_pack_has_the_same_rights_whatever_the_mask_of_the_process() {
+    use std::os::unix::fs::PermissionsExt;
+    let (root, dir) = plans();
+    for mask in ["077", "000"] {
+        let pack = root.path().join(mask);
+        let script = format!("umask {mask}; exec \"$0\" plans pack \"$1\"");
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_cudnn-lab")]).arg(&pack).env("CUDNN_PLANS_DIR", &dir);
+        assert!(command.output().unwrap().status.success());
+        assert_eq!(pack.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+    }
+}
+
+#[test]
+fn a_pack_that_cannot_be_written_leaves_the_older_file_and_nothing_else() {
+    let (root, dir) = plans();
+    let pack = root.path().join("app.plans");
+    write_pack(&pack, entry("matmul d", "NVIDIA L4", 92_802));
+    let before = std::fs::read(&pack).unwrap();
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "ulimit -f 8; exec \"$0\" plans pack \"$1\"", env!("CARGO_BIN_EXE_cudnn-lab")]).arg(&pack);
+    let output = command.env("CUDNN_PLANS_DIR", &dir).output().unwrap();
+    let expected = format!("cannot write {}: File too large (os error 27)\n", pack.display());
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(3), expected.into()));
+    assert_eq!(std::fs::read(&pack).unwrap(), before);
+    assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 2);
 }
 
 /// The variable cannot contain this path, because colons separate packs.

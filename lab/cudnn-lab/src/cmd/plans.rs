@@ -11,6 +11,7 @@ use cudnn_cli::output::{CommandResult, Format, Outcome, count, labeled, millisec
 use cudnn_cli::shell::{SEPARATOR, set_variable};
 use cudnn_cli::subprocess::Timeouts;
 use cudnn_cli::table::table;
+use cudnn_os::trusted_files::make_readable;
 use cudnn_probe::Version;
 use cudnn_store::plans::{
     PACK_VARIABLE, PlanEntry, PlanInfo, PlanSource, Settings, Store, StoreError, StoreErrorKind, StoredPlan, is_pack,
@@ -272,9 +273,11 @@ impl Plans {
         if entries.peek().is_none() {
             return Err(format!("there is no such plan{}", self.place()).into());
         }
-        // Another program may have written the file while plans were rebuilt.
-        output.check()?;
-        let packed = write_pack(&output.target(), entries).map_err(text_of)?;
+        let packed = output.write(|file| {
+            // Programs in a container image may run as different users.
+            make_readable(file)?;
+            write_pack(file, entries)
+        })?;
         self.problems.extend(damaged);
         let keys = json!({ "file": output.file.to_string_lossy(), "entries": packed.entries, "bytes": packed.bytes });
         let outcome = self.report(keys, || {

@@ -22,8 +22,6 @@ pub struct StoreError {
 enum Role {
     Store,
     Pack,
-    /// A pack or a list of pages that is being written.
-    Output,
 }
 
 /// The kinds of problems.
@@ -97,10 +95,6 @@ impl Cause {
         StoreError { role: Role::Pack, ..self.at(path) }
     }
 
-    pub(crate) fn at_output(self, path: &Path) -> StoreError {
-        StoreError { role: Role::Output, ..self.at(path) }
-    }
-
     pub(crate) fn is_missing(&self) -> bool {
         self.error.as_ref().is_some_and(|error| error.kind() == ErrorKind::NotFound)
     }
@@ -156,11 +150,6 @@ impl StoreError {
     pub fn help(&self) -> String {
         match (self.role, &self.kind) {
             (Role::Pack, kind) => Self::help_for_pack(kind),
-            (Role::Output, StoreErrorKind::Untrusted(Untrusted::NotAFile)) => "choose a different file".to_owned(),
-            (Role::Output, StoreErrorKind::Full) => "free some space, or choose a file on a different disk".to_owned(),
-            (Role::Output, StoreErrorKind::TooLarge { .. }) => "pack fewer plans".to_owned(),
-            (_, StoreErrorKind::FileSizeLimit) => "raise the limit (ulimit -f)".to_owned(),
-            (Role::Output, _) => "choose a file in a directory that is writable for this user".to_owned(),
             (Role::Store, kind) => Self::help_for_store(kind),
         }
     }

@@ -15,9 +15,9 @@
 //! truncating it would crash the program.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::trusted_files::{self, File};
 use sha2::{Digest, Sha256};
 
@@ -202,33 +202,27 @@ pub struct Packed {
     pub bytes: u64,
 }
 
-/// Writes a pack and replaces an existing file with this name.
+/// Writes a pack.
 ///
 /// The output is independent of the order of the entries. If two entries have the same key, the first one is used. All
 /// entries are held in memory.
 ///
 /// # Errors
-/// Returns the reason for a failure, after which an existing file is unchanged.
-pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = PlanEntry>) -> Result<Packed, StoreError> {
+/// Returns an error if an entry or the number of entries is too large, or if writing fails.
+pub fn write_pack(to: &mut impl Write, entries: impl IntoIterator<Item = PlanEntry>) -> io::Result<Packed> {
     let mut encoded = BTreeMap::new();
     for entry in entries {
         let bytes = format::encode(&entry).filter(|bytes| bytes.len() as u64 <= MAX_ENTRY);
-        let too_large = StoreErrorKind::TooLarge { bytes: entry.plan.len() as u64, limit: MAX_ENTRY };
-        let bytes = bytes.ok_or_else(|| Cause::from(too_large).at_output(path))?;
-        encoded.entry(name::hash(&entry.key)).or_insert(bytes);
+        let too_large = || io::Error::other(format!("a plan has {} bytes, more than {MAX_ENTRY}", entry.plan.len()));
+        encoded.entry(name::hash(&entry.key)).or_insert(bytes.ok_or_else(too_large)?);
     }
-    let _guard = ThreadStateGuard::new();
-    write(path, &encoded).map_err(|cause| cause.at_output(path))
-}
-
-fn write(path: &Path, entries: &BTreeMap<Hash, Vec<u8>>) -> Result<Packed, Cause> {
-    let count = entries.len() as u64;
+    let count = encoded.len() as u64;
     if count > MAX_ENTRIES {
-        return Err(StoreErrorKind::TooLarge { bytes: count * PLACE, limit: MAX_ENTRIES * PLACE }.into());
+        return Err(io::Error::other(format!("there are {count} plans, more than {MAX_ENTRIES}")));
     }
     let mut offset = HEADER + count * PLACE;
     let mut index = Vec::new();
-    for (hash, bytes) in entries {
+    for (hash, bytes) in &encoded {
         index.extend(hash);
         index.extend(offset.to_le_bytes());
         index.extend((bytes.len() as u64).to_le_bytes());
@@ -244,6 +238,7 @@ fn write(path: &Path, entries: &BTreeMap<Hash, Vec<u8>>) -> Result<Packed, Cause
     start.extend(checksum);
     start.extend(index);
 
-    trusted_files::replace(path, std::iter::once(start.as_slice()).chain(entries.values().map(Vec::as_slice)))?;
+    to.write_all(&start)?;
+    encoded.values().try_for_each(|bytes| to.write_all(bytes))?;
     Ok(Packed { entries: count, bytes: offset })
 }

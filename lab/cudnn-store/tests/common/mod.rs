@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, Settings, Store, StoreError};
+use cudnn_os::trusted_files::make_readable;
+use cudnn_store::plans::{self, Packed, PlanEntry, PlanInfo, PlanLookup, Settings, Store, StoreError};
 
 pub(crate) fn entry(key: &str) -> PlanEntry {
     let about = PlanInfo {
@@ -55,6 +56,13 @@ pub(crate) fn get(store: &Store, expected: &PlanEntry) -> Option<Result<(), Stor
 #[track_caller]
 pub(crate) fn assert_found(store: &Store, expected: &PlanEntry) {
     assert!(matches!(get(store, expected), Some(Ok(()))), "{:?}", get(store, expected));
+}
+
+/// Writes a pack that programs accept.
+pub(crate) fn write_pack(path: &Path, entries: impl IntoIterator<Item = PlanEntry>) -> Packed {
+    let mut file = std::fs::File::create(path).unwrap();
+    make_readable(&file).unwrap();
+    plans::write_pack(&mut file, entries).unwrap()
 }
 
 pub(crate) fn names(dir: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
