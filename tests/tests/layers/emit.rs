@@ -147,6 +147,15 @@ pub(super) fn assert_plans_with(test: &str, release: &str) {
     assert!(stdout.starts_with(&expected) && stdout.contains("\nstatus: CUDNN_STATUS_SUCCESS\n"), "{stdout}");
 }
 
+/// The attributes of described devices have no names before 9.8.
+#[test]
+fn programs_compile_with_the_headers_of_the_oldest_release() {
+    let Some(cudnn) = lib_dir("cu12-9.0.0") else { return };
+    let capture = Capture::read(&root().join("tests/captures/small.cudnncap")).unwrap();
+    let program = emit(&Case::select(&capture, "7129").unwrap(), Language::Cpp).unwrap();
+    Programs { dir: TempDir::new(), cudnn }.built(&program, Language::Cpp);
+}
+
 /// Failed calls: dimensions of the wrong type, an operation without output, and a descriptor with special numbers.
 const FAILURES: [&str; 3] = [
     r#"{"record":"failure","call":"cudnnBackendSetAttribute","status":"BAD_PARAM_ATTRIBUTE_TYPE","attribute":["TENSOR_DIMENSIONS",23,2,"0400000008000000"],"descriptors":[{"kind":"TENSOR","finalized":false,"DATA_TYPE:1":2,"UNIQUE_ID:3":7}]}"#,
