@@ -118,7 +118,13 @@ impl Reading {
                 *self.unknown.entry(name).or_default() += 1;
             }
             Some(_) => self.damaged += 1,
-            None => self.damage(number, error.to_string()),
+            None => {
+                // The error counts lines within this line.
+                let place = format!(" at line {} column {}", error.line(), error.column());
+                let text = error.to_string();
+                let reason = text.strip_suffix(&place).unwrap_or(&text);
+                self.damage(number, format!("{reason} at column {}", error.column()));
+            }
         }
     }
 
@@ -200,8 +206,8 @@ mod tests {
         let capture = Capture::parse(lines.concat().as_bytes()).unwrap();
         assert_eq!(capture.records.len(), 2);
         let problems: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
-        assert!(problems[0].starts_with("line 4 is damaged: "), "{problems:?}");
-        assert!(problems[1].starts_with("line 5 is damaged: "), "{problems:?}");
+        assert_eq!(problems[0], "line 4 is damaged: expected value at column 1");
+        assert_eq!(problems[1], "line 5 is damaged: invalid type: string \"x\", expected usize at column 27");
         assert_eq!(problems[2], "the last line is incomplete");
         assert_eq!(problems[3], "the plan 1 of process 1 is missing; records that need it and were skipped: 1");
         assert_eq!(problems[4], "2 records of the unknown type \"future\" were skipped");
