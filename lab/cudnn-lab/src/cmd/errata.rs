@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let of_variable = || std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
     let selected = arguments.rules.clone().or_else(of_variable).unwrap_or_else(|| "known".into());
     let name = Path::new(&selected).printable();
-    let rules = BlockingRules::selected_by(&selected).map_err(|reason| format!("error: {reason}"))?;
+    let rules = BlockingRules::selected_by(&selected)?;
     if let Action::Check = arguments.action {
         format.report(
             || json!({ "rules": rules.iter().map(describe).collect::<Vec<_>>() }),
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     match &arguments.action {
         Action::Why { name: wanted } => {
             let rule = rules.iter().find(|rule| rule.name == *wanted);
-            let rule = rule.ok_or_else(|| format!("error: {} has no rule {}", name, wanted.printable()))?;
+            let rule = rule.ok_or_else(|| format!("{name} has no rule {}", wanted.printable()))?;
             report(&[rule], &|| here.explain(rule))
         }
         _ => report(&rules.iter().collect::<Vec<_>>(), &|| here.list(&rules, &selected.to_string_lossy())),

@@ -125,11 +125,11 @@ fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outpu
     let outcome = if let Err(error) = html.and(junit) {
         Err(error)
     } else if interrupted.is_none() && failing == rows.len() {
-        Err("error: no graph works with either release, so nothing was compared".to_owned())
+        Err("no graph works with either release, so nothing was compared".to_owned())
     } else if let Some((_, title)) =
         titles.iter().enumerate().find(|(side, _)| interrupted.is_none() && !rows.is_empty() && lacks_library(*side))
     {
-        Err(format!("error: {} lacks a library, so nothing was compared", title.printable()))
+        Err(format!("{} lacks a library, so nothing was compared", title.printable()))
     } else {
         Ok(if rows.iter().any(fails) { Outcome::Warnings } else { Outcome::Fine })
     };

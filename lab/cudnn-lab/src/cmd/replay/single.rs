@@ -32,7 +32,7 @@ pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> Comma
     let interrupted = interruption.signal();
     let outcome =
         if interrupted.is_none() && !reports.is_empty() && reports.iter().all(|(_, report)| report.lacks_library()) {
-            Err("error: cuDNN lacks a library, so no graph was replayed".to_owned())
+            Err("cuDNN lacks a library, so no graph was replayed".to_owned())
         } else if reports.iter().all(|(_, report)| is_fine(report)) {
             Ok(Outcome::Fine)
         } else {
