@@ -163,6 +163,20 @@ fn a_rule_that_blocks_all_engines_is_the_cause() {
     assert_eq!(report.matches("blocked by the erratum").count(), 2, "{report}");
 }
 
+#[test]
+fn the_layer_plans_ignores_plans_that_are_only_tried() {
+    let test = "the_layer_plans_ignores_plans_that_are_only_tried";
+    let Some(explaining) = Explaining::new(test, "jit-cu12-9.19.0") else { return };
+    let [without, with] = ["explain,trace", "explain,plans,trace"].map(|layers| {
+        let lines = explaining.dir.path().join(layers);
+        let child = explaining.child().env("CUDNN_PLANS_DIR", explaining.dir.path().join("plans"));
+        explaining.run_as(child.env("CUDNN_TRACE_LINES", &lines), layers, &["mixed-types"]);
+        std::fs::read_to_string(lines).unwrap().matches("cudnnBackendGetAttribute").count()
+    });
+    assert!(without > 0);
+    assert_eq!(with, without);
+}
+
 /// The program's callback stays the same and receives no messages about the layer's calls, also in other threads.
 #[test]
 fn the_callback_of_the_program_notices_nothing() {
