@@ -100,9 +100,29 @@ fn owner(name: Name) -> Option<Kind> {
 
 #[cfg(test)]
 mod tests {
-    use cudnn_graph::declared;
+    use std::collections::BTreeSet;
 
     use super::*;
+
+    /// If newer bindings add attributes, this test fails until somebody checks that they are tensors.
+    #[test]
+    fn all_attributes_that_must_be_tensors_are_known() {
+        let known = "\
+            OPERATION_CONVOLUTION_BWD_DATA_DX OPERATION_CONVOLUTION_BWD_DATA_DY OPERATION_CONVOLUTION_BWD_DATA_W \
+            OPERATION_CONVOLUTION_BWD_FILTER_DW OPERATION_CONVOLUTION_BWD_FILTER_DY \
+            OPERATION_CONVOLUTION_BWD_FILTER_X OPERATION_CONVOLUTION_FORWARD_W OPERATION_CONVOLUTION_FORWARD_X \
+            OPERATION_CONVOLUTION_FORWARD_Y OPERATION_MATMUL_ADESC OPERATION_MATMUL_BDESC OPERATION_MATMUL_CDESC \
+            OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC \
+            OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC OPERATION_POINTWISE_BDESC OPERATION_POINTWISE_DXDESC \
+            OPERATION_POINTWISE_DYDESC OPERATION_POINTWISE_TDESC OPERATION_POINTWISE_XDESC OPERATION_POINTWISE_YDESC \
+            OPERATION_REDUCTION_GROUP_OFFSET_DESC OPERATION_REDUCTION_XDESC OPERATION_REDUCTION_YDESC \
+            OPERATION_RESHAPE_XDESC OPERATION_RESHAPE_YDESC TENSOR_RAGGED_OFFSET_DESC";
+        let is_tensor =
+            |name: &Name| matches!(expected(*name), Some(Expected::Kind(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)));
+        let tensors: BTreeSet<_> =
+            declared::all().map(|(name, ..)| name).filter(is_tensor).map(names::attribute).collect();
+        assert_eq!(tensors, known.split(' ').map(str::to_owned).collect());
+    }
 
     #[test]
     fn every_attribute_belongs_to_one_kind() {
