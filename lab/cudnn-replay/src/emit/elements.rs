@@ -1,4 +1,4 @@
-//! Formats the elements of an attribute as numbers or bytes.
+//! Converts the elements of an attribute to numbers, descriptors or bytes.
 
 use cudnn_graph::{Attribute, Value};
 use cudnn_loader::cudnnBackendAttributeType_t as Type;
@@ -7,29 +7,30 @@ use super::constants::{self, Constant};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Elements {
-    Numbers(NumberType, Vec<Number>),
+    List(ElementType, Vec<Element>),
     /// Bytes in cuDNN's layout, for elements that the languages have no literals for.
     Bytes(Vec<u8>),
-    /// Indices of descriptors.
-    Descriptors(Vec<usize>),
     /// A number of repetitions of the handle.
     Handles,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NumberType {
+pub(super) enum ElementType {
     U8,
     I32,
     I64,
     F32,
     F64,
+    Descriptor,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
+pub(super) enum Element {
     Integer(i64),
     Constant(Constant),
     Float(f64),
+    /// The index of a descriptor.
+    Descriptor(usize),
 }
 
 impl Elements {
@@ -37,7 +38,10 @@ impl Elements {
         let ty = attribute.ty;
         let bytes = || Elements::Bytes(attribute.value.to_bytes(ty));
         match &attribute.value {
-            Value::Nodes(nodes) => Elements::Descriptors(nodes.clone()),
+            Value::Nodes(nodes) if nodes.is_empty() => bytes(),
+            Value::Nodes(nodes) => {
+                Elements::List(ElementType::Descriptor, nodes.iter().copied().map(Element::Descriptor).collect())
+            }
             Value::Handles(_) => Elements::Handles,
             Value::Text(..) => bytes(),
             Value::Integers(integers) if integers.is_empty() => bytes(),
@@ -46,18 +50,18 @@ impl Elements {
             }
             Value::Integers(integers) => {
                 let number =
-                    |value: &i64| constants::element(ty, *value).map_or(Number::Integer(*value), Number::Constant);
-                let number_type = match ty {
-                    Type::CUDNN_TYPE_INT64 | Type::CUDNN_TYPE_FRACTION => NumberType::I64,
-                    Type::CUDNN_TYPE_BOOLEAN => NumberType::U8,
-                    _ => NumberType::I32,
+                    |value: &i64| constants::element(ty, *value).map_or(Element::Integer(*value), Element::Constant);
+                let element_type = match ty {
+                    Type::CUDNN_TYPE_INT64 | Type::CUDNN_TYPE_FRACTION => ElementType::I64,
+                    Type::CUDNN_TYPE_BOOLEAN => ElementType::U8,
+                    _ => ElementType::I32,
                 };
-                Elements::Numbers(number_type, integers.iter().map(number).collect())
+                Elements::List(element_type, integers.iter().map(number).collect())
             }
             Value::Floats(floats) => {
                 let is_double = ty == Type::CUDNN_TYPE_DOUBLE;
-                let number_type = if is_double { NumberType::F64 } else { NumberType::F32 };
-                Elements::Numbers(number_type, floats.iter().copied().map(Number::Float).collect())
+                let element_type = if is_double { ElementType::F64 } else { ElementType::F32 };
+                Elements::List(element_type, floats.iter().copied().map(Element::Float).collect())
             }
         }
     }
@@ -83,7 +87,7 @@ mod tests {
     fn floats_without_a_literal_are_bytes() {
         let (float, double) = (Type::CUDNN_TYPE_FLOAT, Type::CUDNN_TYPE_DOUBLE);
         for (ty, value) in [(float, f64::from(f32::MAX)), (float, -0.0), (double, 1e39), (double, f64::MAX)] {
-            assert!(matches!(elements(ty, value), Elements::Numbers(..)), "{ty:?} {value}");
+            assert!(matches!(elements(ty, value), Elements::List(..)), "{ty:?} {value}");
         }
         // From half a unit above the largest float, numbers are rounded to infinity.
         for (ty, value, is_finite) in [
@@ -93,7 +97,7 @@ mod tests {
             (float, f64::NAN, false),
             (double, f64::NAN, false),
         ] {
-            assert_eq!(matches!(elements(ty, value), Elements::Numbers(..)), is_finite, "{ty:?} {value}");
+            assert_eq!(matches!(elements(ty, value), Elements::List(..)), is_finite, "{ty:?} {value}");
         }
         for value in [1e39, -1e300] {
             let infinity = (value as f32).to_ne_bytes().to_vec();

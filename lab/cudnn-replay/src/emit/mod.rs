@@ -8,11 +8,11 @@
 //! | --- | --- |
 //! | `case` | selects a graph of a capture, with the plan, execution, device and captured values |
 //! | `constants` | the names of numbers in cudnn.h |
-//! | `elements` | the elements of an attribute as numbers or bytes |
+//! | `elements` | the elements of an attribute as numbers, descriptors or bytes |
 //! | `memory` | buffers for the tensors, and the numbers to fill them with |
 //! | `header` | the comment at the top, in the form of a bug report |
 //! | `escape` | quotes texts from the capture |
-//! | `syntax` | what the languages share: statements, options and the template |
+//! | `syntax` | the template, the statements and the options, from literals of a language |
 //! | `cpp`, `python` | the languages |
 //!
 //! Texts from the capture are escaped so that they cannot end a comment or a literal.
@@ -52,8 +52,8 @@ pub fn emit(case: &Case, language: Language) -> Result<String, String> {
     check_sizes(case.device().as_bytes())?;
     check_json(case.graph())?;
     match language {
-        Language::Cpp => syntax::write(&cpp::Cpp, case),
-        Language::Python => syntax::write(&python::Python::new(case), case),
+        Language::Cpp => syntax::write::<cpp::Cpp>(case),
+        Language::Python => syntax::write::<python::Python>(case),
     }
 }
 
@@ -82,10 +82,9 @@ mod tests {
     #[test]
     fn a_short_capture_does_not_become_an_endless_program() {
         let case = texts(20_000, 1000);
-        for written in [
-            syntax::write_within(&cpp::Cpp, &case, 1 << 16),
-            syntax::write_within(&python::Python::new(&case), &case, 1 << 16),
-        ] {
+        for written in
+            [syntax::write_within::<cpp::Cpp>(&case, 1 << 16), syntax::write_within::<python::Python>(&case, 1 << 16)]
+        {
             assert_eq!(written.unwrap_err(), "the program would be larger than 65536 bytes");
         }
     }

@@ -49,7 +49,18 @@ struct Tensor {
 static const bool kUseGpu = true;  // false: as on a machine without a GPU
 @if graph@
 static const uint64_t kSeed = 1;  // of the data
-@options@
+static const int64_t kEngine = @engine@;  // -1: the heuristics choose the engine
+static const std::vector<Knob> kKnobs = @knobs@;  // of the engine
+static const char kDevice[] = @device@;
+
+static const bool kGraphHasHandle = @graph_has_handle@;
+static const bool kCanExecute = @can_execute@;
+static const std::vector<Buffer> kBuffers = {
+    @buffers@,
+};
+static const std::vector<Tensor> kTensors = {
+    @tensors@,
+};
 @end@
 
 static int descriptor_count = 0;

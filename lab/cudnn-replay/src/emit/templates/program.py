@@ -11,13 +11,28 @@ from ctypes import byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, 
 
 # Names from cudnn.h, and the release of the capture.
 @constants@
+CAPTURED = @captured@
 
 # Options.
 LIBRARY = None  # the path of libcudnn.so.9; None: in CUDNN_LOADER_DIR, from the package nvidia-cudnn, or as ld.so finds it
 USE_GPU = True  # False: as on a machine without a GPU
 @if graph@
 SEED = 1  # of the data
-@options@
+ENGINE = @engine@  # -1: the heuristics choose the engine
+KNOBS = @knobs@  # of the engine
+DEVICE = @device@
+
+GRAPH_HAS_HANDLE = @graph_has_handle@
+CAN_EXECUTE = @can_execute@
+# Buffers: the size, and the distance of the start from an aligned address.
+BUFFERS = [
+    @buffers@,
+]
+# Id, buffer (-1: host memory), offset, size, size of an element, elements to fill it with, content
+# (empty: filled, or a null pointer), and captured content after the execution.
+TENSORS = [
+    @tensors@,
+]
 @end@
 
 
