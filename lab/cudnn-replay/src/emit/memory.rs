@@ -4,11 +4,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use cudnn_graph::{Attribute, Graph, Node};
+use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
-use cudnn_store::captures::{Memory as Range, Tensor as Captured};
+use cudnn_store::captures::Tensor as Captured;
 
 use super::case::Case;
+use crate::captured_memory::CapturedMemory;
+use crate::sequence_lengths::{SequenceLengths, sequence_lengths};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ProgramMemory<'a> {
@@ -38,8 +40,6 @@ pub(super) struct EmittedTensor<'a> {
     pub(super) after: &'a [u8],
 }
 
-const DRIVER_ALIGNMENT: u64 = 256;
-
 impl<'a> ProgramMemory<'a> {
     pub(super) fn new(case: &'a Case) -> Result<Self, String> {
         let mut memory = ProgramMemory::default();
@@ -49,22 +49,19 @@ impl<'a> ProgramMemory<'a> {
             let uid = node.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID).ok_or("a tensor has no id")?;
             nodes.entry(uid).or_insert(node);
         }
-        let captured =
-            case.captured.execution.as_ref().map(|execution| execution.tensors.as_slice()).unwrap_or_default();
+        let execution = case.captured.execution.as_ref();
+        let captured = CapturedMemory::new(execution);
         let mut places = BTreeMap::new();
-        for tensor in captured {
-            let node = nodes.remove(&tensor.uid);
-            memory.add_captured(case, &lengths, tensor, node, &mut places)?;
+        for tensor in execution.iter().flat_map(|execution| &execution.tensors) {
+            // Tensors with meaningless addresses get separate buffers.
+            if tensor.memory.is_none() || captured.place_of(tensor.uid).is_some() {
+                let node = nodes.remove(&tensor.uid);
+                memory.add_captured(case, &lengths, tensor, node, &mut places)?;
+            }
         }
-        let workspace = case.captured.execution.as_ref().and_then(|execution| execution.workspace.as_ref());
-        // Hostile captures have many tensors and buffers.
-        let mut ranges = BTreeMap::<usize, Vec<&Range>>::new();
-        for range in captured.iter().filter_map(|tensor| tensor.memory.as_ref()).chain(workspace) {
-            ranges.entry(range.buffer).or_default().push(range);
-        }
-        for (ordinal, index) in places {
-            if let (Some(buffer), Some(ranges)) = (memory.buffers.get_mut(index), ranges.get(&ordinal)) {
-                buffer.misalignment = misalignment(ranges.iter().copied());
+        for ((ordinal, is_host), index) in places {
+            if let Some(buffer) = memory.buffers.get_mut(index) {
+                buffer.misalignment = captured.misalignment(ordinal, is_host);
             }
         }
         for (uid, node) in nodes {
@@ -73,7 +70,7 @@ impl<'a> ProgramMemory<'a> {
         Ok(memory)
     }
 
-    fn add(&mut self, lengths: &Lengths, uid: i64, node: &Node) -> Result<(), String> {
+    fn add(&mut self, lengths: &SequenceLengths, uid: i64, node: &Node) -> Result<(), String> {
         let mut tensor = EmittedTensor::new(lengths, uid, node)?;
         if node.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) != Some(1) {
             tensor.buffer = Some((self.buffers.len(), 0));
@@ -87,10 +84,10 @@ impl<'a> ProgramMemory<'a> {
     fn add_captured(
         &mut self,
         case: &'a Case,
-        lengths: &Lengths,
+        lengths: &SequenceLengths,
         captured: &Captured,
         node: Option<&Node>,
-        places: &mut BTreeMap<usize, usize>,
+        places: &mut BTreeMap<(usize, bool), usize>,
     ) -> Result<(), String> {
         let uid = captured.uid;
         let (numbers, value, after): (_, _, &[u8]) = (Vec::new(), Cow::default(), &[]);
@@ -107,7 +104,7 @@ impl<'a> ProgramMemory<'a> {
                 let values =
                     |values: &'a BTreeMap<i64, Vec<u8>>| values.get(&uid).map(Vec::as_slice).unwrap_or_default();
                 (tensor.value, tensor.after) = (values(&case.values.before).into(), values(&case.values.after));
-                let index = *places.entry(memory.buffer).or_insert_with(|| {
+                let index = *places.entry((memory.buffer, memory.is_host)).or_insert_with(|| {
                     self.buffers.push(EmittedBuffer::default());
                     self.buffers.len() - 1
                 });
@@ -130,26 +127,20 @@ impl<'a> ProgramMemory<'a> {
 
 impl EmittedTensor<'_> {
     /// Returns a tensor in host memory with the value 1.
-    fn new(lengths: &Lengths, uid: i64, node: &Node) -> Result<Self, String> {
+    fn new(lengths: &SequenceLengths, uid: i64, node: &Node) -> Result<Self, String> {
         let data_type = node.integer(Name::CUDNN_ATTR_TENSOR_DATA_TYPE).unwrap_or(0);
         let data_type = DataType(u32::try_from(data_type).unwrap_or(u32::MAX) as _);
         let format = Format::new(data_type).ok_or_else(|| format!("tensor {uid} has the data type {data_type:?}"))?;
         let bits = extent(node).and_then(|elements| elements.checked_mul(format.bits));
         let bytes = bits.ok_or_else(|| format!("tensor {uid} is too large"))?.div_ceil(8);
         let mut numbers = format.numbers.to_vec();
-        if let Some(length) = lengths.get(&std::ptr::from_ref(node)) {
+        if let Some(length) = lengths.get(&uid) {
             numbers = vec![*length];
         }
         let size = format.element_bytes;
         let value = format.one.to_le_bytes().iter().copied().take(size as usize).collect();
         Ok(EmittedTensor { uid, buffer: None, bytes, element_bytes: size, numbers, value, after: &[] })
     }
-}
-
-/// Returns the distance of a buffer's start from an aligned address, which the most aligned range determines.
-fn misalignment<'a>(ranges: impl Iterator<Item = &'a Range>) -> u64 {
-    let most_aligned = ranges.max_by_key(|range| range.alignment);
-    most_aligned.map_or(0, |range| range.alignment.wrapping_sub(range.offset) % DRIVER_ALIGNMENT)
 }
 
 /// Returns an upper limit for the distance between the first and the last element.
@@ -170,34 +161,6 @@ fn extent(node: &Node) -> Option<u64> {
     }
     let vector = node.integer(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT).unwrap_or(1);
     elements.checked_mul(u64::try_from(vector).ok()?.max(1))
-}
-
-/// The longest sequences of attentions, by the tensors with the lengths.
-type Lengths = BTreeMap<*const Node, u64>;
-
-/// Finds the lengths in one pass, because a capture can have many tensors and attributes.
-fn sequence_lengths(graph: &Graph) -> Lengths {
-    let mut lengths = Lengths::new();
-    for operation in graph.operations() {
-        for attribute in &operation.attributes {
-            let name = attribute.name.name().and_then(|name| name.to_str().ok()).unwrap_or_default();
-            let Some((start, end)) = name.split_once("SEQ_LEN_") else { continue };
-            let sibling = format!("{start}{}", if end.starts_with("KV") { "KDESC" } else { "QDESC" });
-            let is_sibling =
-                |other: &&Attribute| other.name.name().is_some_and(|name| name.to_bytes() == sibling.as_bytes());
-            let sibling = operation.attributes.iter().find(is_sibling);
-            let longest = sibling.and_then(|sibling| {
-                let tensor = *graph.children(operation, sibling.name).first()?;
-                let length = tensor.integers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS).iter().rev().nth(1)?;
-                u64::try_from(*length).ok()
-            });
-            if let Some(longest) = longest {
-                let tensors = graph.children(operation, attribute.name);
-                lengths.extend(tensors.into_iter().map(|tensor| (std::ptr::from_ref(tensor), longest)));
-            }
-        }
-    }
-    lengths
 }
 
 struct Format {
@@ -244,15 +207,16 @@ mod tests {
 
     use super::*;
 
+    const LINES: [&str; 4] = [
+        r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#,
+        r#"{"record":"graph","graph":"x","label":"","nodes":[{"kind":"TENSOR","TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[4,8],"TENSOR_STRIDES:3":[16,1],"TENSOR_UNIQUE_ID:3":1},{"kind":"TENSOR","TENSOR_DATA_TYPE:1":0,"TENSOR_DIMENSIONS:3":[1],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":2,"TENSOR_IS_BY_VALUE:2":1},{"kind":"TENSOR","TENSOR_DATA_TYPE:1":0,"TENSOR_DIMENSIONS:3":[2],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":3},{"kind":"OPERATIONGRAPH"}]}"#,
+        r#"{"record":"plan","plan":0,"graph":"x","status":"SUCCESS","build_us":1}"#,
+        r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":7,"offset":0,"alignment":16}},{"uid":9,"memory":{"buffer":7,"offset":16,"span":200,"alignment":32}},{"uid":2,"memory":{"buffer":8,"offset":0,"alignment":4,"is_host":true},"value":"0000803e"},{"uid":4}]}"#,
+    ];
+
     #[test]
     fn tensors_overlap_as_in_the_captured_program() {
-        let lines = [
-            r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#,
-            r#"{"record":"graph","graph":"x","label":"","nodes":[{"kind":"TENSOR","TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[4,8],"TENSOR_STRIDES:3":[16,1],"TENSOR_UNIQUE_ID:3":1},{"kind":"TENSOR","TENSOR_DATA_TYPE:1":0,"TENSOR_DIMENSIONS:3":[1],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":2,"TENSOR_IS_BY_VALUE:2":1},{"kind":"TENSOR","TENSOR_DATA_TYPE:1":0,"TENSOR_DIMENSIONS:3":[2],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":3},{"kind":"OPERATIONGRAPH"}]}"#,
-            r#"{"record":"plan","plan":0,"graph":"x","status":"SUCCESS","build_us":1}"#,
-            r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":7,"offset":0,"alignment":16}},{"uid":9,"memory":{"buffer":7,"offset":16,"span":200,"alignment":32}},{"uid":2,"memory":{"buffer":8,"offset":0,"alignment":4,"is_host":true},"value":"0000803e"},{"uid":4}]}"#,
-        ];
-        let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
+        let capture = Capture::parse((LINES.join("\n") + "\n").as_bytes()).unwrap();
         let case = Case::select(&capture, "").unwrap();
         let memory = ProgramMemory::new(&case).unwrap();
         let buffer = |bytes, misalignment| EmittedBuffer { bytes, misalignment };
@@ -267,27 +231,15 @@ mod tests {
         ];
         assert_eq!(memory.tensors.iter().map(of).collect::<Vec<_>>(), expected);
     }
-    #[test]
-    fn the_most_aligned_range_determines_the_start_of_a_buffer() {
-        let range = |offset, alignment| Range { buffer: 0, offset, span: None, alignment, is_host: false };
-        for (ranges, start) in [
-            (&[range(0, 16)][..], 16),
-            (&[range(0, 4096)], 0),
-            (&[range(48, 512), range(0, 16)], 256 - 48),
-            (&[range(0, 16), range(48, 64)], 16),
-            (&[range(1 << 40, 2)], 2),
-            (&[], 0),
-        ] {
-            assert_eq!(misalignment(ranges.iter()), start, "{ranges:?}");
-        }
-    }
 
     #[test]
-    fn unknown_attributes_do_not_hide_the_lengths_of_sequences() {
-        let json = r##"[{"kind":"TENSOR","DATA_TYPE:1":2,"DIMENSIONS:3":[2,4,96,64],"STRIDES:3":[24576,6144,64,1],"UNIQUE_ID:3":1},{"kind":"TENSOR","DATA_TYPE:1":4,"DIMENSIONS:3":[2,1,1,1],"STRIDES:3":[1,1,1,1],"UNIQUE_ID:3":2},{"kind":"OPERATION_SDPA_FWD","#99999:3":7,"OPERATION_SDPA_FWD_QDESC:15":0,"OPERATION_SDPA_FWD_SEQ_LEN_QDESC:15":1},{"kind":"OPERATIONGRAPH","OPS:15":2}]"##;
-        let graph: Graph = serde_json::from_str(json).unwrap();
-        let lengths = sequence_lengths(&graph);
-        let found: Vec<Option<&u64>> = graph.tensors().map(|tensor| lengths.get(&std::ptr::from_ref(tensor))).collect();
-        assert_eq!(found, [None, Some(&96)]);
+    fn placeholders_in_a_cuda_graph_do_not_make_tensors_overlap() {
+        let lines = LINES.join("\n").replace(r#""SUCCESS","tensors""#, r#""SUCCESS","in_cuda_graph":true,"tensors""#);
+        let lines = lines.replace(r#""offset":16"#, r#""offset":0"#) + "\n";
+        let capture = Capture::parse(lines.as_bytes()).unwrap();
+        let case = Case::select(&capture, "").unwrap();
+        let memory = ProgramMemory::new(&case).unwrap();
+        let buffers: Vec<_> = memory.tensors.iter().map(|tensor| (tensor.uid, tensor.buffer)).collect();
+        assert_eq!(buffers, [(2, None), (4, None), (1, Some((0, 0))), (3, Some((1, 0)))]);
     }
 }

@@ -1,6 +1,6 @@
 //! Lays out the tensors of a graph in buffers with red zones, and finds bytes that must not have changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use cudnn_store::captures::ExecutionRecord;
@@ -8,12 +8,12 @@ use rayon::prelude::*;
 
 use super::element;
 use super::tensor::{Array, ELEMENTS_AT_ONCE, Tensor};
+use crate::captured_memory::CapturedMemory;
 
+/// A multiple of the alignment of memory from the driver.
 pub(super) const RED_ZONE: usize = 4096;
 /// The byte of red zones and gaps. Floating-point numbers of such bytes are NaN.
 pub(super) const PATTERN: u8 = 0xff;
-/// The alignment of memory from the driver.
-const ALIGNMENT: usize = 256;
 
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
@@ -71,10 +71,10 @@ pub(super) struct TensorPlace {
 impl Memory {
     /// Lays out tensors as in an execution, in at most `max` bytes. Other tensors get separate buffers.
     pub(super) fn new(tensors: Vec<Tensor>, execution: Option<&ExecutionRecord>, max: usize) -> Result<Self, String> {
-        let execution = execution.filter(|execution| !has_placeholders(execution));
+        let captured = CapturedMemory::new(execution);
         let mut memory = Memory { buffers: Vec::new(), places: Vec::new() };
-        // For each captured buffer, the index, and the distance of its start from the red zone.
-        let mut captured = BTreeMap::<(usize, bool), (usize, usize)>::new();
+        // The indices of captured buffers.
+        let mut buffers = BTreeMap::<(usize, bool), usize>::new();
         let mut sizes: Vec<(bool, usize)> = Vec::new();
         for tensor in tensors {
             let Some(size) = element::size(tensor.ty) else {
@@ -84,17 +84,16 @@ impl Memory {
             if tensor.count() > max / size {
                 return Err(too_large(tensor.count().saturating_mul(size), max));
             }
-            let known = execution
-                .and_then(|execution| execution.tensors.iter().find(|known| known.uid == tensor.uid)?.memory.as_ref());
+            let known = captured.place_of(tensor.uid);
             let known = known.filter(|known| known.is_host == tensor.is_by_value && known.offset < max as u64);
             let (buffer, offset) = match known {
                 Some(known) => {
-                    let start = known.offset as usize;
-                    let (buffer, shift) = *captured.entry((known.buffer, known.is_host)).or_insert_with(|| {
+                    let buffer = *buffers.entry((known.buffer, known.is_host)).or_insert_with(|| {
                         sizes.push((tensor.is_by_value, 0));
-                        (sizes.len() - 1, shift(start, known.alignment))
+                        sizes.len() - 1
                     });
-                    (buffer, RED_ZONE + shift + start)
+                    let start = captured.misalignment(known.buffer, known.is_host) as usize;
+                    (buffer, RED_ZONE + start + known.offset as usize)
                 }
                 None => {
                     sizes.push((tensor.is_by_value, 0));
@@ -213,23 +212,6 @@ fn too_large(bytes: usize, max: usize) -> String {
     format!("the tensors need {bytes} bytes of memory, and at most {max} are used")
 }
 
-/// Returns whether the addresses are meaningless, because a CUDA graph was filled with the same address for several
-/// tensors. XLA does this, and sets the actual addresses when it launches the graph.
-fn has_placeholders(execution: &ExecutionRecord) -> bool {
-    let mut places = BTreeSet::new();
-    let device_memory =
-        execution.tensors.iter().filter_map(|tensor| tensor.memory.as_ref()).filter(|place| !place.is_host);
-    execution.in_cuda_graph
-        && !device_memory.map(|place| (place.buffer, place.offset)).all(|place| places.insert(place))
-}
-
-/// Returns the distance of a buffer from the red zone, so that an address in it has exactly the captured alignment.
-fn shift(offset: usize, alignment: u64) -> usize {
-    let alignment = usize::try_from(alignment).unwrap_or(1).clamp(1, ALIGNMENT).next_power_of_two();
-    let wanted = alignment % ALIGNMENT;
-    (wanted + ALIGNMENT - (RED_ZONE + offset) % ALIGNMENT) % ALIGNMENT
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,36 +276,23 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_in_a_cuda_graph_do_not_make_tensors_overlap() {
-        let execution = |in_cuda_graph| -> ExecutionRecord {
-            let place = r#"{"buffer":0,"offset":0,"alignment":1024}"#;
-            let text = format!(
-                r#"{{"plan":0,"status":"SUCCESS","in_cuda_graph":{in_cuda_graph},
-                "tensors":[{{"uid":1,"memory":{place}}},{{"uid":2,"memory":{place}}}]}}"#
-            );
-            serde_json::from_str(&text).unwrap()
-        };
-        let tensors = || [1, 2].map(|uid| tensor(uid, &[4], &[1])).to_vec();
-        let buffers =
-            |in_cuda_graph| Memory::new(tensors(), Some(&execution(in_cuda_graph)), MAX).unwrap().buffers.len();
-        assert_eq!((buffers(true), buffers(false)), (2, 1));
-    }
-
-    #[test]
     fn captured_offsets_and_alignments_are_reproduced() {
         let execution: ExecutionRecord = serde_json::from_str(
             r#"{"plan":0,"status":"SUCCESS","tensors":[
                 {"uid":1,"memory":{"buffer":5,"offset":0,"alignment":2}},
                 {"uid":2,"memory":{"buffer":5,"offset":4,"alignment":2}},
-                {"uid":3,"memory":{"buffer":7,"offset":64,"alignment":4096}}]}"#,
+                {"uid":3,"memory":{"buffer":7,"offset":64,"alignment":4096}},
+                {"uid":5,"memory":{"buffer":8,"offset":0,"alignment":16}},
+                {"uid":6,"memory":{"buffer":8,"offset":48,"alignment":128}}]}"#,
         )
         .unwrap();
-        let tensors = [1, 2, 3, 4].map(|uid| tensor(uid, &[4], &[1])).to_vec();
+        let tensors = [1, 2, 3, 4, 5, 6].map(|uid| tensor(uid, &[4], &[1])).to_vec();
         let memory = Memory::new(tensors, Some(&execution), MAX).unwrap();
-        let [first, overlapping, aligned, other] = &memory.places[..] else { panic!() };
-        assert_eq!((first.buffer, overlapping.buffer, memory.buffers.len()), (0, 0, 3));
+        let [first, overlapping, aligned, other, less_aligned, more_aligned] = &memory.places[..] else { panic!() };
+        assert_eq!((first.buffer, overlapping.buffer, memory.buffers.len()), (0, 0, 4));
         assert_eq!((overlapping.offset - first.offset, first.offset % 4), (4, 2));
-        assert_eq!((aligned.offset % ALIGNMENT, other.offset % ALIGNMENT), (0, 0));
+        assert_eq!((aligned.offset % 256, other.offset % 256), (0, 0));
+        assert_eq!((less_aligned.offset % 128, more_aligned.offset % 256), (80, 128));
         let far: ExecutionRecord = serde_json::from_str(
             r#"{"plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":0,"offset":2147483000,"alignment":1}}]}"#,
         )

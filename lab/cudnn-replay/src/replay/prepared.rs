@@ -17,6 +17,7 @@ use super::reference::Expected;
 use super::request::{DataSet, OutputError, Request, Run};
 use super::tensor::Tensor;
 use super::{accuracy, data, element, reference};
+use crate::sequence_lengths::sequence_lengths;
 
 pub(super) struct Prepared {
     pub(super) data: DataSet,
@@ -66,6 +67,7 @@ impl Prepared {
             _ => None,
         };
         let id = graph.id();
+        let lengths = sequence_lengths(graph);
         let scratch = if is_attention_gradient(graph) { read.as_slice() } else { &[] };
         let is_scratch = |uid| written.contains(&uid) && scratch.contains(&uid);
         // Tensors that are only written need no values.
@@ -85,8 +87,11 @@ impl Prepared {
                     let bytes = captured.before.get(&uid).ok_or_else(|| format!("the capture lacks tensor {uid}"))?;
                     memory.write(&place, bytes);
                 }
+            } else if let Some(length) = lengths.get(&uid) {
+                // Engines would compute nothing for empty sequences.
+                memory.fill(&place, |_| *length as f64);
             } else if is_scratch(uid) || element::is_integer(ty) && !(is_known && is_readable) {
-                // Sums start from zero. Lengths, offsets and page numbers must be valid.
+                // Sums start from zero. Offsets and page numbers must be valid.
                 memory.fill(&place, |_| 0.0);
             } else if is_read {
                 memory.fill(&place, |index| data::value(data, seed, index));
@@ -250,6 +255,7 @@ fn host_value(request: &Request, uid: i64) -> Option<Vec<u8>> {
 pub(super) mod tests {
     use super::super::CapturedValues;
     use super::*;
+    use crate::sequence_lengths::tests::ATTENTION;
     use cudnn_store::captures::DataRecord;
 
     pub(in super::super) const MATMUL: &str = r#"[
@@ -320,6 +326,13 @@ pub(super) mod tests {
         assert_eq!(start[..16], [0; 16]);
         let chain = [matmul(0, 1, 2), matmul(2, 1, 3), matmul(3, 1, 4)];
         assert_eq!(prepare(&chain, "[5,6,7]").unwrap().written, [3, 4, 5]);
+    }
+
+    #[test]
+    fn sequences_of_attentions_are_not_empty() {
+        let graph = serde_json::from_str(ATTENTION).unwrap();
+        let prepared = Prepared::new(&Request { graph, ..request() }, DataSet::Integers).unwrap();
+        assert_eq!([0, 1].map(|sequence| prepared.memory.element(2, sequence)), [Some(96.0); 2]);
     }
 
     /// The square root of a negative number has no reference.
