@@ -156,7 +156,7 @@ mod tests {
         check(&BEHAVIOR_NOTES);
         check(&HEURISTICS_MODES);
         for (name, is_mode) in
-            [("mode_a", true), ("fallback", true), ("mode 99", true), ("MODE_A", false), ("mode x", false)]
+            [("mode_a", true), ("mode_fallback", true), ("mode 99", true), ("MODE_A", false), ("mode x", false)]
         {
             assert_eq!(is_heuristics_mode(name), is_mode, "{name}");
         }

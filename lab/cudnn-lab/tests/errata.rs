@@ -96,7 +96,9 @@ fn invalid_rules_are_refused_with_the_reason() {
         let reason = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(3), "{content:?}: {refused:?}");
         assert!(reason.contains(expected) && !reason.contains('\x1b'), "{content:?}: {reason}");
+        // No label precedes the file.
+        assert!(reason.trim_start_matches('"').starts_with(file_name), "{content:?}: {reason}");
     }
     let unknown = errata(dir.path(), &["why", "no-such-rule"]);
-    assert_eq!(unknown.status.code(), Some(3), "{unknown:?}");
+    assert_eq!((unknown.status.code(), text(&unknown.stderr)), (Some(3), "known has no rule no-such-rule\n".into()));
 }

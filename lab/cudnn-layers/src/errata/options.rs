@@ -63,6 +63,6 @@ impl BlockingRules {
                 BlockingRules::read(Path::new(item))?
             })?;
         }
-        if rules.is_empty() { Err("it selects no rules".to_owned()) } else { Ok(rules) }
+        if rules.is_empty() { Err(format!("{value:?} selects no rules")) } else { Ok(rules) }
     }
 }
