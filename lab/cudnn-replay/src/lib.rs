@@ -11,6 +11,7 @@
 //! | [`mod@replay`] | plans, executes and tunes a graph with the loaded cuDNN |
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it never runs in a process of others")]
 
+mod attention_inputs;
 mod captured_memory;
 pub mod device;
 pub mod emit;
@@ -18,5 +19,4 @@ pub mod known_devices;
 pub mod rebuild;
 pub mod reduce;
 pub mod replay;
-mod sequence_lengths;
 pub mod tune;

@@ -9,8 +9,8 @@ use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataT
 use cudnn_store::captures::Tensor as Captured;
 
 use super::case::Case;
+use crate::attention_inputs::{AttentionInputs, attention_inputs};
 use crate::captured_memory::CapturedMemory;
-use crate::sequence_lengths::{SequenceLengths, sequence_lengths};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ProgramMemory<'a> {
@@ -40,10 +40,13 @@ pub(super) struct EmittedTensor<'a> {
     pub(super) after: &'a [u8],
 }
 
+/// The maximum size of numbers in the program, in bytes.
+const MAX_NUMBERS: u64 = 64 << 10;
+
 impl<'a> ProgramMemory<'a> {
     pub(super) fn new(case: &'a Case) -> Result<Self, String> {
         let mut memory = ProgramMemory::default();
-        let lengths = sequence_lengths(case.graph());
+        let attention = attention_inputs(case.graph());
         let mut nodes = BTreeMap::new();
         for node in case.graph().tensors().filter(|node| node.integer(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) != Some(1)) {
             let uid = node.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID).ok_or("a tensor has no id")?;
@@ -56,7 +59,7 @@ impl<'a> ProgramMemory<'a> {
             // Tensors with meaningless addresses get separate buffers.
             if tensor.memory.is_none() || captured.place_of(tensor.uid).is_some() {
                 let node = nodes.remove(&tensor.uid);
-                memory.add_captured(case, &lengths, tensor, node, &mut places)?;
+                memory.add_captured(case, &attention, tensor, node, &mut places)?;
             }
         }
         for ((ordinal, is_host), index) in places {
@@ -65,17 +68,17 @@ impl<'a> ProgramMemory<'a> {
             }
         }
         for (uid, node) in nodes {
-            memory.add(&lengths, uid, node)?;
+            memory.add(&attention, uid, node)?;
         }
         Ok(memory)
     }
 
-    fn add(&mut self, lengths: &SequenceLengths, uid: i64, node: &Node) -> Result<(), String> {
-        let mut tensor = EmittedTensor::new(lengths, uid, node)?;
+    fn add(&mut self, attention: &AttentionInputs, uid: i64, node: &Node) -> Result<(), String> {
+        let mut tensor = EmittedTensor::new(attention, uid, node)?;
         if node.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) != Some(1) {
             tensor.buffer = Some((self.buffers.len(), 0));
             self.buffers.push(EmittedBuffer { bytes: tensor.bytes, misalignment: 0 });
-            tensor.value = Cow::default();
+            tensor.value = tensor.numbers_in_order(attention);
         }
         self.tensors.push(tensor);
         Ok(())
@@ -84,7 +87,7 @@ impl<'a> ProgramMemory<'a> {
     fn add_captured(
         &mut self,
         case: &'a Case,
-        lengths: &SequenceLengths,
+        attention: &AttentionInputs,
         captured: &Captured,
         node: Option<&Node>,
         places: &mut BTreeMap<(usize, bool), usize>,
@@ -92,7 +95,7 @@ impl<'a> ProgramMemory<'a> {
         let uid = captured.uid;
         let (numbers, value, after): (_, _, &[u8]) = (Vec::new(), Cow::default(), &[]);
         let nothing = EmittedTensor { uid, buffer: None, bytes: 0, element_bytes: 1, numbers, value, after };
-        let mut tensor = node.map_or(Ok(nothing), |node| EmittedTensor::new(lengths, uid, node))?;
+        let mut tensor = node.map_or(Ok(nothing), |node| EmittedTensor::new(attention, uid, node))?;
         match &captured.memory {
             None => tensor.value = Cow::default(),
             Some(memory) if memory.is_host && node.is_some_and(Node::is_by_value) => {
@@ -103,7 +106,11 @@ impl<'a> ProgramMemory<'a> {
             Some(memory) => {
                 let values =
                     |values: &'a BTreeMap<i64, Vec<u8>>| values.get(&uid).map(Vec::as_slice).unwrap_or_default();
-                (tensor.value, tensor.after) = (values(&case.values.before).into(), values(&case.values.after));
+                tensor.after = values(&case.values.after);
+                tensor.value = match values(&case.values.before) {
+                    [] => tensor.numbers_in_order(attention),
+                    captured => captured.into(),
+                };
                 let index = *places.entry((memory.buffer, memory.is_host)).or_insert_with(|| {
                     self.buffers.push(EmittedBuffer::default());
                     self.buffers.len() - 1
@@ -127,19 +134,27 @@ impl<'a> ProgramMemory<'a> {
 
 impl EmittedTensor<'_> {
     /// Returns a tensor in host memory with the value 1.
-    fn new(lengths: &SequenceLengths, uid: i64, node: &Node) -> Result<Self, String> {
+    fn new(attention: &AttentionInputs, uid: i64, node: &Node) -> Result<Self, String> {
         let data_type = node.integer(Name::CUDNN_ATTR_TENSOR_DATA_TYPE).unwrap_or(0);
         let data_type = DataType(u32::try_from(data_type).unwrap_or(u32::MAX) as _);
         let format = Format::new(data_type).ok_or_else(|| format!("tensor {uid} has the data type {data_type:?}"))?;
         let bits = extent(node).and_then(|elements| elements.checked_mul(format.bits));
         let bytes = bits.ok_or_else(|| format!("tensor {uid} is too large"))?.div_ceil(8);
-        let mut numbers = format.numbers.to_vec();
-        if let Some(length) = lengths.get(&uid) {
-            numbers = vec![*length];
-        }
+        let numbers = attention.get(&uid).map_or_else(|| format.numbers.to_vec(), |numbers| vec![numbers.first]);
         let size = format.element_bytes;
         let value = format.one.to_le_bytes().iter().copied().take(size as usize).collect();
         Ok(EmittedTensor { uid, buffer: None, bytes, element_bytes: size, numbers, value, after: &[] })
+    }
+
+    /// Returns numbers that differ and that attention reads, unless they would make the program too large.
+    fn numbers_in_order(&self, attention: &AttentionInputs) -> Cow<'static, [u8]> {
+        let Some(numbers) = attention.get(&self.uid).filter(|numbers| numbers.step > 0 && self.bytes <= MAX_NUMBERS)
+        else {
+            return Cow::default();
+        };
+        let size = self.element_bytes as usize;
+        let number = |index| numbers.at(index).to_le_bytes().into_iter().take(size);
+        (0..self.bytes / self.element_bytes).flat_map(number).collect()
     }
 }
 
@@ -206,6 +221,7 @@ mod tests {
     use cudnn_store::captures::Capture;
 
     use super::*;
+    use crate::attention_inputs::tests::ATTENTION;
 
     const LINES: [&str; 4] = [
         r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#,
@@ -241,5 +257,18 @@ mod tests {
         let memory = ProgramMemory::new(&case).unwrap();
         let buffers: Vec<_> = memory.tensors.iter().map(|tensor| (tensor.uid, tensor.buffer)).collect();
         assert_eq!(buffers, [(2, None), (4, None), (1, Some((0, 0))), (3, Some((1, 0)))]);
+    }
+
+    #[test]
+    fn sequences_of_attentions_are_neither_empty_nor_in_the_same_memory() {
+        let start = LINES[0];
+        let graph = format!(r#"{{"record":"graph","graph":"x","label":"","nodes":{ATTENTION}}}"#);
+        let capture = Capture::parse(format!("{start}\n{graph}\n").as_bytes()).unwrap();
+        let case = Case::select(&capture, "").unwrap();
+        let memory = ProgramMemory::new(&case).unwrap();
+        let tensor = |uid| memory.tensors.iter().find(|tensor| tensor.uid == uid).unwrap();
+        assert_eq!((&tensor(2).numbers[..], tensor(2).value.len()), (&[96][..], 0));
+        assert_eq!(*tensor(3).value, [0_u32, 24576, 49152].map(u32::to_le_bytes).concat());
+        assert_eq!(*tensor(4).value, [0_u32, 96, 192].map(u32::to_le_bytes).concat());
     }
 }

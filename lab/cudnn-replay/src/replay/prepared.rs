@@ -17,7 +17,7 @@ use super::reference::Expected;
 use super::request::{DataSet, OutputError, Request, Run};
 use super::tensor::Tensor;
 use super::{accuracy, data, element, reference};
-use crate::sequence_lengths::sequence_lengths;
+use crate::attention_inputs::attention_inputs;
 
 pub(super) struct Prepared {
     pub(super) data: DataSet,
@@ -67,7 +67,7 @@ impl Prepared {
             _ => None,
         };
         let id = graph.id();
-        let lengths = sequence_lengths(graph);
+        let attention = attention_inputs(graph);
         let scratch = if is_attention_gradient(graph) { read.as_slice() } else { &[] };
         let is_scratch = |uid| written.contains(&uid) && scratch.contains(&uid);
         // Tensors that are only written need no values.
@@ -87,11 +87,10 @@ impl Prepared {
                     let bytes = captured.before.get(&uid).ok_or_else(|| format!("the capture lacks tensor {uid}"))?;
                     memory.write(&place, bytes);
                 }
-            } else if let Some(length) = lengths.get(&uid) {
-                // Engines would compute nothing for empty sequences.
-                memory.fill(&place, |_| *length as f64);
+            } else if let Some(numbers) = attention.get(&uid) {
+                memory.fill(&place, |index| numbers.at(index) as f64);
             } else if is_scratch(uid) || element::is_integer(ty) && !(is_known && is_readable) {
-                // Sums start from zero. Offsets and page numbers must be valid.
+                // Sums start from zero. Page numbers must be valid.
                 memory.fill(&place, |_| 0.0);
             } else if is_read {
                 memory.fill(&place, |index| data::value(data, seed, index));
@@ -255,7 +254,7 @@ fn host_value(request: &Request, uid: i64) -> Option<Vec<u8>> {
 pub(super) mod tests {
     use super::super::CapturedValues;
     use super::*;
-    use crate::sequence_lengths::tests::ATTENTION;
+    use crate::attention_inputs::tests::ATTENTION;
     use cudnn_store::captures::DataRecord;
 
     pub(in super::super) const MATMUL: &str = r#"[
@@ -329,10 +328,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn sequences_of_attentions_are_not_empty() {
+    fn sequences_of_attentions_are_neither_empty_nor_in_the_same_memory() {
         let graph = serde_json::from_str(ATTENTION).unwrap();
         let prepared = Prepared::new(&Request { graph, ..request() }, DataSet::Integers).unwrap();
-        assert_eq!([0, 1].map(|sequence| prepared.memory.element(2, sequence)), [Some(96.0); 2]);
+        let numbers = |uid, count| (0..count).filter_map(|at| prepared.memory.element(uid, at)).collect::<Vec<_>>();
+        assert_eq!(numbers(2, 2), [96.0; 2]);
+        assert_eq!((numbers(3, 3), numbers(4, 3)), (vec![0.0, 24576.0, 49152.0], vec![0.0, 96.0, 192.0]));
     }
 
     /// The square root of a negative number has no reference.
