@@ -629,12 +629,13 @@ fn the_cost_of_a_step() {
         let mut valgrind = std::process::Command::new("valgrind");
         valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", PLANNER, layers]).args(arguments);
         valgrind.env("CUDNN_LOADER_DIR", &stand_in.cudnn).env("CUDNN_CAPTURE", stand_in.file());
+        valgrind.env("CUDNN_PLANS_DIR", stand_in.dir.path().join("plans"));
         let output = valgrind.env("CUDNN_TRACE_SUMMARY", stand_in.dir.path().join("summary")).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         let (_, count) = text.split_once("refs:").unwrap_or_else(|| panic!("{text}"));
         count.split_whitespace().next().unwrap().replace(',', "").parse().unwrap()
     };
-    for layers in ["none", "trace", "explain", "validate", "capture"] {
+    for layers in ["none", "plans", "explain", "capture", "validate", "trace"] {
         let start = count(layers, &["executions", "early-pack"]);
         println!("{layers}: {} instructions", (count(layers, &["mistakes", "steps-20000"]) - start) / STEPS);
     }

@@ -31,24 +31,27 @@ impl Intercept for Plans {
         }
         let returned = redirected(state, call).and_then(R::from_status).unwrap_or_else(next);
         let status = returned.status();
-        if is_reported(call) {
+        let makes_variant_pack = calls::makes_variant_pack(call);
+        if !makes_variant_pack && is_reported(call) {
             follow::returned(call, status, destruction);
         }
-        if status == Some(Status::CUDNN_STATUS_SUCCESS) {
+        // The attributes of a variant pack concern no plan, and are set at every step.
+        let is_frequent = makes_variant_pack && call.function == Id::CudnnBackendSetAttribute;
+        if status == Some(Status::CUDNN_STATUS_SUCCESS) && !is_frequent {
             succeeded(state, call);
         }
         returned
     }
 }
 
-/// Returns whether the shadow needs a call. Programs read other values often, and create a variant pack at every step.
+/// Returns whether the shadow needs a call that makes no variant pack. Programs read other values often.
 fn is_reported(call: &Call<'_>) -> bool {
     match call.function {
         Id::CudnnBackendGetAttribute => {
             let [_, _, ty] = call.bits();
             Type(number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
         }
-        function => function != Id::CudnnGetExecutionPlanWorkspaceSize && !calls::makes_variant_pack(call),
+        function => function != Id::CudnnGetExecutionPlanWorkspaceSize,
     }
 }
 
