@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cudnn_os::trusted_files::make_readable;
 use cudnn_probe::Library;
 use cudnn_store::plans::{PlanEntry, PlanInfo, Settings, Store, write_pack};
 use serde_json::Value;
@@ -130,7 +131,9 @@ fn plans() -> (TempDir, PathBuf) {
     let about = PlanInfo { label: "conv_fwd".into(), ..PlanInfo::default() };
     let entry = PlanEntry { key: b"key".into(), plan: b"{}".into(), about };
     let pack = dir.path().join("pack");
-    write_pack(&pack, [entry.clone()]).unwrap();
+    let mut file = std::fs::File::create(&pack).unwrap();
+    make_readable(&file).unwrap();
+    write_pack(&mut file, [entry.clone()]).unwrap();
     store.put(&entry).unwrap();
     std::fs::write(dir.path().join("plans").join(format!("{}.plan", "0".repeat(64))), "damaged").unwrap();
     (dir, pack)
