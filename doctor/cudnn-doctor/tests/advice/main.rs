@@ -156,7 +156,7 @@ fn commands_repair_environments_without_pip() {
         Case::new("without pip", "C012", &["nvidia-cudnn-cu12"], remove_ops),
         Case::new("two wheels without pip", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {}),
     ];
-    for case in cases.iter().share(6) {
+    for case in &cases {
         case.run(&World::new("env", false));
     }
     // uv created the environment but is missing here.
@@ -455,7 +455,7 @@ fn commands_repair_archives_and_copied_libraries() {
         cudnn.copy_to(&dir);
         dir
     };
-    for (cudnn, code) in [(CU12, "C030"), (CU12, "C031"), (CU13, "C030"), (CU13, "C031")].into_iter().share(6) {
+    for (cudnn, code) in [(CU12, "C030"), (CU12, "C031"), (CU13, "C030"), (CU13, "C031")].into_iter().share(3) {
         let world = World::new("env", true);
         let dir = archive(&world, cudnn);
         Case::new("an archive", code, &[], |_| {}).run(&world.variable("LD_LIBRARY_PATH", dir));
