@@ -5,7 +5,7 @@
 //! which could block forever.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
@@ -123,7 +123,13 @@ impl Output<'_> {
     }
 
     fn cannot(&self, what: &str, error: &io::Error) -> String {
-        format!("cannot {what} {}: {error}", self.file.printable())
+        let help = match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; free some space, or name a file on another disk",
+            ErrorKind::FileTooLarge => "; raise the limit (ulimit -f)",
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "; name a file that this user can write",
+            _ => "",
+        };
+        format!("cannot {what} {}: {error}{help}", self.file.printable())
     }
 }
 
@@ -133,7 +139,7 @@ fn dir_of(file: &Path) -> &Path {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::io::{ErrorKind, Write};
+    use std::io::Write;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -254,7 +260,8 @@ mod tests {
         std::fs::write(&file, "Dear friend").unwrap();
         let output = Output { file: &file, kind: &LETTER, inputs: &[], force: false };
         let failed = output.write(|file| file.write_all(b"Dear r").and(Err::<(), _>(ErrorKind::StorageFull.into())));
-        assert!(failed.unwrap_err().starts_with("cannot write "));
+        let expected = "no storage space; free some space, or name a file on another disk";
+        assert_eq!(failed.unwrap_err(), format!("cannot write {}: {expected}", file.display()));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "Dear friend");
         std::fs::write(&file, "other").unwrap();
         assert!(output.write(|file| file.write_all(b"Dear reader")).is_err());

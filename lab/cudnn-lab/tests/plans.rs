@@ -239,7 +239,8 @@ fn a_pack_that_cannot_be_written_leaves_the_older_file_and_nothing_else() {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "ulimit -f 8; exec \"$0\" plans pack \"$1\"", env!("CARGO_BIN_EXE_cudnn-lab")]).arg(&pack);
     let output = command.env("CUDNN_PLANS_DIR", &dir).output().unwrap();
-    let expected = format!("cannot write {}: File too large (os error 27)\n", pack.display());
+    let expected =
+        format!("cannot write {}: File too large (os error 27); raise the limit (ulimit -f)\n", pack.display());
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(3), expected.into()));
     assert_eq!(std::fs::read(&pack).unwrap(), before);
     assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 2);

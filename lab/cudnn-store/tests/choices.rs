@@ -161,7 +161,7 @@ fn invalid_rankings_are_refused_with_the_reason() {
             Ranking { proposals: [("mode_a".into(), vec![1, 0, 1])].into(), ..valid() },
             "mode_a proposes an engine twice",
         ),
-        (Ranking { proposals: [("mode_aa".into(), vec![0])].into(), ..valid() }, "\"mode_aa\" is not a mode"),
+        (Ranking { proposals: [("MODE_A".into(), vec![0])].into(), ..valid() }, "\"MODE_A\" is not a mode"),
         (ranking(91_900, "", 1, &[1]), "the device has no name"),
         (ranking(91_900, "A", 1, &[1, 1]), "engine 1 TILE_SIZE=3 occurs twice"),
         (engine(|choice| choice.engine = -1), "engine -1 is negative"),
@@ -172,6 +172,8 @@ fn invalid_rankings_are_refused_with_the_reason() {
         let refused = Choices::default().insert(invalid).unwrap_err();
         assert!(refused.contains(expected), "{expected}: {refused}");
     }
+    let later = Ranking { proposals: [("mode_of_a_later_release".into(), vec![0])].into(), ..valid() };
+    assert_eq!(Choices::default().insert(later), Ok(()));
     let text = choices([Ranking { proposals: [("mode_a".into(), vec![1])].into(), ..valid() }]).to_json();
     for (name, value) in [("TILE_SIZE", "0"), ("mode_a", "[0]")] {
         let twice = text.replacen(&format!("\"{name}\""), &format!("\"{name}\": {value}, \"{name}\""), 1);

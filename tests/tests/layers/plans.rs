@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 
 use cudnn_layers::plans::{VariableUse, variable_use};
 use cudnn_store::plans::{Settings, Store, StoredPlan};
-use support::{
-    Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Share, Subject, TempDir, Version, Wheel, lib_dir,
-};
+use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, Wheel, lib_dir};
 
 pub(super) const PLANNER: &str = env!("CARGO_BIN_EXE_planner");
 const VERSION: Version = Version::new(9, 19, 0);

@@ -10,7 +10,7 @@ use std::process::Command;
 use cudnn_frameworks::installation::{Installer, Package};
 use cudnn_probe::Component;
 use cudnn_rules::packages;
-use support::{Share, TempDir, not_run};
+use support::{TempDir, not_run};
 
 /// Sources: conda's `conda install --help` and its page on match specifications, docker-run(1), podman-run(1), and
 /// `wsl.exe --help`.

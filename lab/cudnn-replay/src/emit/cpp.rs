@@ -1,6 +1,9 @@
 //! The syntax of C++17.
 
-use super::constants::Constant;
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
+
+use super::case::Case;
+use super::constants::{self, Constant};
 use super::elements::ElementType;
 use super::escape::{byte_string, octal};
 use super::syntax::Syntax;
@@ -60,5 +63,21 @@ impl Syntax for Cpp {
 
     fn contents(bytes: &[u8]) -> String {
         if bytes.is_empty() { "{}".to_owned() } else { format!("{{{}, {}u}}", Self::bytes(bytes), bytes.len()) }
+    }
+
+    /// Headers before 9.8 lack these names.
+    fn constants(_: &Case) -> Vec<String> {
+        let attributes = [
+            Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+            Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+            Name::CUDNN_ATTR_ENGINE_DEVICEPROP,
+            Name::CUDNN_ATTR_DEVICEPROP_HANDLE,
+            Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+        ];
+        let kind = constants::kind(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+        let all = std::iter::once(kind).chain(attributes.map(constants::attribute));
+        let definition =
+            |Constant { ty, name, value }| Some(format!("static const auto {} = static_cast<{ty}>({value});", name?));
+        all.filter_map(definition).collect()
     }
 }

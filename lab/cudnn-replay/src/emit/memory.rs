@@ -16,6 +16,8 @@ use crate::captured_memory::CapturedMemory;
 pub(super) struct ProgramMemory<'a> {
     pub(super) buffers: Vec<EmittedBuffer>,
     pub(super) tensors: Vec<EmittedTensor<'a>>,
+    /// The size of all numbers that attention reads.
+    number_bytes: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,8 +42,8 @@ pub(super) struct EmittedTensor<'a> {
     pub(super) after: &'a [u8],
 }
 
-/// The maximum size of numbers in the program, in bytes.
-const MAX_NUMBERS: u64 = 64 << 10;
+/// The maximum size in bytes of all numbers that attention reads, which short captures can describe.
+const MAX_NUMBERS: u64 = 256 << 10;
 
 impl<'a> ProgramMemory<'a> {
     pub(super) fn new(case: &'a Case) -> Result<Self, String> {
@@ -78,7 +80,7 @@ impl<'a> ProgramMemory<'a> {
         if node.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) != Some(1) {
             tensor.buffer = Some((self.buffers.len(), 0));
             self.buffers.push(EmittedBuffer { bytes: tensor.bytes, misalignment: 0 });
-            tensor.value = tensor.numbers_in_order(attention);
+            tensor.value = self.numbers_in_order(&tensor, attention);
         }
         self.tensors.push(tensor);
         Ok(())
@@ -108,7 +110,7 @@ impl<'a> ProgramMemory<'a> {
                     |values: &'a BTreeMap<i64, Vec<u8>>| values.get(&uid).map(Vec::as_slice).unwrap_or_default();
                 tensor.after = values(&case.values.after);
                 tensor.value = match values(&case.values.before) {
-                    [] => tensor.numbers_in_order(attention),
+                    [] => self.numbers_in_order(&tensor, attention),
                     captured => captured.into(),
                 };
                 let index = *places.entry((memory.buffer, memory.is_host)).or_insert_with(|| {
@@ -130,6 +132,21 @@ impl<'a> ProgramMemory<'a> {
         self.tensors.push(tensor);
         Ok(())
     }
+
+    /// Returns numbers that differ and that attention reads, unless they would make the program too large.
+    fn numbers_in_order(&mut self, tensor: &EmittedTensor<'_>, attention: &AttentionInputs) -> Cow<'static, [u8]> {
+        let Some(numbers) = attention.get(&tensor.uid).filter(|numbers| numbers.step > 0) else {
+            return Cow::default();
+        };
+        let Some(number_bytes) = self.number_bytes.checked_add(tensor.bytes).filter(|bytes| *bytes <= MAX_NUMBERS)
+        else {
+            return Cow::default();
+        };
+        self.number_bytes = number_bytes;
+        let size = tensor.element_bytes as usize;
+        let number = |index| numbers.at(index).to_le_bytes().into_iter().take(size);
+        (0..tensor.bytes / tensor.element_bytes).flat_map(number).collect()
+    }
 }
 
 impl EmittedTensor<'_> {
@@ -144,17 +161,6 @@ impl EmittedTensor<'_> {
         let size = format.element_bytes;
         let value = format.one.to_le_bytes().iter().copied().take(size as usize).collect();
         Ok(EmittedTensor { uid, buffer: None, bytes, element_bytes: size, numbers, value, after: &[] })
-    }
-
-    /// Returns numbers that differ and that attention reads, unless they would make the program too large.
-    fn numbers_in_order(&self, attention: &AttentionInputs) -> Cow<'static, [u8]> {
-        let Some(numbers) = attention.get(&self.uid).filter(|numbers| numbers.step > 0 && self.bytes <= MAX_NUMBERS)
-        else {
-            return Cow::default();
-        };
-        let size = self.element_bytes as usize;
-        let number = |index| numbers.at(index).to_le_bytes().into_iter().take(size);
-        (0..self.bytes / self.element_bytes).flat_map(number).collect()
     }
 }
 
@@ -270,5 +276,22 @@ mod tests {
         assert_eq!((&tensor(2).numbers[..], tensor(2).value.len()), (&[96][..], 0));
         assert_eq!(*tensor(3).value, [0_u32, 24576, 49152].map(u32::to_le_bytes).concat());
         assert_eq!(*tensor(4).value, [0_u32, 96, 192].map(u32::to_le_bytes).concat());
+    }
+
+    #[test]
+    fn a_short_capture_does_not_describe_endless_numbers() {
+        let tensors = (0..20).map(|index| {
+            let (offsets, uid, ragged) = (2 * index, 2 * index + 1, 2 * index + 2);
+            format!(
+                r#"{{"kind":"TENSOR","DATA_TYPE:1":4,"DIMENSIONS:3":[16384],"STRIDES:3":[1],"UNIQUE_ID:3":{uid}}},{{"kind":"TENSOR","DATA_TYPE:1":2,"DIMENSIONS:3":[16383,1],"STRIDES:3":[64,1],"UNIQUE_ID:3":{ragged},"RAGGED_OFFSET_DESC:15":{offsets}}},"#
+            )
+        });
+        let nodes = format!(r#"[{}{{"kind":"OPERATIONGRAPH"}}]"#, tensors.collect::<String>());
+        let graph = format!(r#"{{"record":"graph","graph":"x","label":"","nodes":{nodes}}}"#);
+        let capture = Capture::parse(format!("{}\n{graph}\n", LINES[0]).as_bytes()).unwrap();
+        let case = Case::select(&capture, "").unwrap();
+        let memory = ProgramMemory::new(&case).unwrap();
+        let numbers = memory.tensors.iter().map(|tensor| tensor.value.len() as u64).sum::<u64>();
+        assert_eq!((memory.tensors.len(), numbers), (40, MAX_NUMBERS));
     }
 }

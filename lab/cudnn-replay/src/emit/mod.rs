@@ -98,6 +98,20 @@ mod tests {
     }
 
     #[test]
+    fn no_program_contains_a_placeholder() {
+        let lines = [
+            r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#,
+            r#"{"record":"failure","call":"cudnnBackendFinalize","status":"BAD_PARAM","descriptors":[{"kind":"TENSOR"}]}"#,
+        ];
+        let failure = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
+        for case in [texts(1, 1), Case::select(&failure, "").unwrap()] {
+            for program in [Language::Cpp, Language::Python].map(|language| emit(&case, language).unwrap()) {
+                assert!(!program.contains('@'), "{program}");
+            }
+        }
+    }
+
+    #[test]
     fn programs_are_recognized() {
         for language in [Language::Cpp, Language::Python] {
             assert!(is_program(emit(&texts(1, 1), language).unwrap().as_bytes()));

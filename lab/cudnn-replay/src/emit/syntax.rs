@@ -37,10 +37,8 @@ pub(super) trait Syntax {
     fn bytes(bytes: &[u8]) -> String;
     /// Returns a literal with the number of bytes, which may include NULs.
     fn contents(bytes: &[u8]) -> String;
-    /// Returns the definitions of names, if the language has no header for them.
-    fn constants(_case: &Case) -> Vec<String> {
-        Vec::new()
-    }
+    /// Returns the definitions of names that a header may lack.
+    fn constants(case: &Case) -> Vec<String>;
 }
 
 /// The maximum size of a program in bytes. Programs for real graphs have some hundred kilobytes.
@@ -59,7 +57,7 @@ pub(super) fn write_within<S: Syntax>(case: &Case, max_bytes: usize) -> Result<S
     let header = header::lines(case, S::HOW_TO_RUN, cannot_execute.as_deref());
     let mut program = String::new();
     for line in template::<S>(case) {
-        let (before, name, after) = placeholder(line).unwrap_or((line, "", ""));
+        let (mut before, name, mut after) = placeholder(line).unwrap_or((line, "", ""));
         let one = |value: String| Some(value).into_iter();
         let values: &mut dyn Iterator<Item = String> = match name {
             "header" => &mut header.iter().map(|line| format!("{} {line}", S::COMMENT).trim_end().to_owned()),
@@ -78,7 +76,11 @@ pub(super) fn write_within<S: Syntax>(case: &Case, max_bytes: usize) -> Result<S
                 .map(|buffer| tuple::<S>(&format!("{}{U}, {}{U}", buffer.bytes, buffer.misalignment, U = S::UNSIGNED))),
             "tensors" => &mut memory.tensors.iter().map(tensor::<S>),
             "descriptors" => &mut descriptors::<S>(case),
-            _ => &mut one(String::new()),
+            // The line contains no placeholder.
+            _ => {
+                (before, after) = (line, "");
+                &mut one(String::new())
+            }
         };
         for value in values {
             program.extend([before, &value, after, "\n"]);

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use cudnn_os::trusted_files::{self, File};
 use sha2::{Digest, Sha256};
 
-use super::entry::{PlanEntry, PlanSource, StoredPlan};
+use super::entry::{PlanEntry, PlanInfo, PlanSource, StoredPlan};
 use super::error::{Cause, Damage, StoreError, StoreErrorKind};
 use super::format::{self, MAX_ENTRY, Reader};
 use super::name::{self, Hash};
@@ -213,12 +213,11 @@ pub fn write_pack(to: &mut impl Write, entries: impl IntoIterator<Item = PlanEnt
     let mut encoded = BTreeMap::new();
     for entry in entries {
         let bytes = format::encode(&entry).filter(|bytes| bytes.len() as u64 <= MAX_ENTRY);
-        let too_large = || io::Error::other(format!("a plan has {} bytes, more than {MAX_ENTRY}", entry.plan.len()));
-        encoded.entry(name::hash(&entry.key)).or_insert(bytes.ok_or_else(too_large)?);
+        encoded.entry(name::hash(&entry.key)).or_insert(bytes.ok_or_else(|| too_large(&entry))?);
     }
     let count = encoded.len() as u64;
     if count > MAX_ENTRIES {
-        return Err(io::Error::other(format!("there are {count} plans, more than {MAX_ENTRIES}")));
+        return Err(io::Error::other(format!("there are {count} plans, more than {MAX_ENTRIES}; pack fewer plans")));
     }
     let mut offset = HEADER + count * PLACE;
     let mut index = Vec::new();
@@ -241,4 +240,11 @@ pub fn write_pack(to: &mut impl Write, entries: impl IntoIterator<Item = PlanEnt
     to.write_all(&start)?;
     encoded.values().try_for_each(|bytes| to.write_all(bytes))?;
     Ok(Packed { entries: count, bytes: offset })
+}
+
+fn too_large(entry: &PlanEntry) -> io::Error {
+    let PlanInfo { label, device, .. } = &entry.about;
+    let bytes = entry.key.len().saturating_add(entry.plan.len());
+    let plan = cudnn_os::escape::one_line(&format!("{label} for {device}"));
+    io::Error::other(format!("the plan of {plan} has {bytes} bytes, more than {MAX_ENTRY}; pack other plans"))
 }

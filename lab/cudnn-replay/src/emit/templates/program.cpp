@@ -15,12 +15,7 @@
 
 @if graph@
 #if CUDNN_VERSION < 90800  // Newer headers have these names.
-static const auto CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR = static_cast<cudnnBackendDescriptorType_t>(38);
-static const auto CUDNN_ATTR_ENGINEHEUR_DEVICEPROP = static_cast<cudnnBackendAttributeName_t>(204);
-static const auto CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP = static_cast<cudnnBackendAttributeName_t>(407);
-static const auto CUDNN_ATTR_ENGINE_DEVICEPROP = static_cast<cudnnBackendAttributeName_t>(1307);
-static const auto CUDNN_ATTR_DEVICEPROP_HANDLE = static_cast<cudnnBackendAttributeName_t>(2701);
-static const auto CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION = static_cast<cudnnBackendAttributeName_t>(2702);
+@constants@
 #endif
 
 struct Knob {
