@@ -2,7 +2,6 @@
 
 pub(crate) mod check;
 pub(crate) mod demo;
-mod destinations;
 pub(crate) mod env;
 pub(crate) mod explain;
 pub(crate) mod facts;

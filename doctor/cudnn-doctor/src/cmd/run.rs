@@ -23,7 +23,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
-use super::destinations::{self, CAPTURE_VARIABLE, TRACE_VARIABLE};
 use crate::drop_in::preload::{self, check_program, find, program_of};
 use crate::layer_check;
 
@@ -33,6 +32,8 @@ const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
 
 /// The variables of the layers.
+const TRACE_VARIABLE: &str = "CUDNN_TRACE";
+const CAPTURE_VARIABLE: &str = "CUDNN_CAPTURE";
 const ERRATA_VARIABLE: &str = "CUDNN_ERRATA";
 const EXPLAIN_VARIABLE: &str = "CUDNN_EXPLAIN";
 pub(super) const TUNED_VARIABLE: &str = "CUDNN_TUNED";
@@ -163,7 +164,6 @@ fn variables(
         ("CUDNN_LOADER_PRELOAD", (!arguments.preload.is_empty()).then(|| arguments.preload.join(",").into())),
     ];
     variables.extend(of_options.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    destinations::refuse_shared(&checked, &variables)?;
     // With invalid variables, a layer stays off, and the program would run without it.
     layer_check::check(&checked, &variables, timeouts)?;
     Ok(variables)
