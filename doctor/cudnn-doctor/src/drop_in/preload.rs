@@ -6,14 +6,12 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::path::interpreter_words;
 use cudnn_cli::programs::doctor;
-use cudnn_fetch::sha256_hex;
-use cudnn_os::files::{is_executable, symlink};
+use cudnn_os::files::is_executable;
 use cudnn_os::program::executable;
-use cudnn_os::rights::{changes_rights, create_own_dir, is_noexec, is_root};
+use cudnn_os::rights::{changes_rights, is_noexec};
 use cudnn_probe::facts::read_start;
 use cudnn_probe::image::elf_interpreter;
 use cudnn_rules::drop_in::PRELOAD;
-use cudnn_rules::packages::data_dir;
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::remedy::Remedy;
 use cudnn_rules::shell::split_list;
@@ -25,7 +23,7 @@ const MAX_SCRIPTS: usize = 4;
 /// The number of bytes read from a script.
 const MAX_LINE: u64 = 4096;
 
-/// Returns a path of this library for LD_PRELOAD, if necessary through a link to the directory.
+/// Returns the path of this library for LD_PRELOAD.
 pub(crate) fn name(library: &Path) -> Result<PathBuf, Refusal> {
     if is_noexec(library) {
         let message = format!("{} is on a file system that is mounted noexec", library.printable());
@@ -33,7 +31,13 @@ pub(crate) fn name(library: &Path) -> Result<PathBuf, Refusal> {
             Refusal::new(message).help("copy its directory to another file system, then name the copy with --from")
         );
     }
-    if is_whole(library) { Ok(library.to_owned()) } else { through_link(library) }
+    if !is_whole(library) {
+        let message = format!("{PRELOAD} cannot contain the path {}", library.printable());
+        return Err(Refusal::new(message).help(
+            "copy its directory to a path without spaces, colons or dollar signs, then name the copy with --from",
+        ));
+    }
+    Ok(library.to_owned())
 }
 
 pub(crate) fn value(name: &Path, before: Option<OsString>) -> OsString {
@@ -48,41 +52,6 @@ pub(crate) fn value(name: &Path, before: Option<OsString>) -> OsString {
 /// Returns whether ld.so reads this name unchanged. It splits the value at spaces and colons, and expands `$`.
 fn is_whole(name: &Path) -> bool {
     !name.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte))
-}
-
-fn through_link(library: &Path) -> Result<PathBuf, Refusal> {
-    let refusal = |reason: &str| {
-        Refusal::new(format!("{PRELOAD} cannot contain the name {}: {reason}", library.printable()))
-            .help("copy its directory to a path without spaces, colons or dollar signs, then name the copy with --from")
-    };
-    let (Some(dir), Some(file)) = (library.parent(), library.file_name()) else {
-        return Err(refusal("it is not a file"));
-    };
-    let (links, link) = link_name(dir).ok_or_else(|| refusal("this user has no directory for a link to it"))?;
-    if !is_whole(&link) {
-        return Err(refusal("and a link to it would be in a directory with such a name, too"));
-    }
-    make_link(dir, &links, &link)
-        .map_err(|error| refusal(&format!("making the link {}: {error}", link.printable())))?;
-    Ok(link.join(file))
-}
-
-fn link_name(dir: &Path) -> Option<(PathBuf, PathBuf)> {
-    let links = data_dir().filter(|dir| is_root() || !dir.starts_with("/opt"))?.join("cudnn-doctor-links");
-    let name = links.join(sha256_hex(dir.as_os_str().as_encoded_bytes()));
-    Some((links, name))
-}
-
-/// Creates the link unless it exists, because other programs may be using it.
-fn make_link(dir: &Path, links: &Path, link: &Path) -> std::io::Result<()> {
-    // Anyone who can change the link could redirect it to another library.
-    create_own_dir(links)?;
-    let leads_there = || std::fs::read_link(link).is_ok_and(|target| target == dir);
-    if !leads_there() {
-        let new = tempfile::Builder::new().prefix(".new-").make_in(links, |name| symlink(dir, name))?;
-        std::fs::rename(new.path(), link)?;
-    }
-    if leads_there() { Ok(()) } else { Err(std::io::Error::other("another process has changed it")) }
 }
 
 /// Checks whether LD_PRELOAD works for this command. Returns a remark if only child processes are affected.
