@@ -317,3 +317,12 @@ fn the_same_entries_make_the_same_pack() {
     let store = open_with(&Settings { packs: vec![one], ..Settings::default() });
     assert!(get(&store, &entries[0]).is_none() && store.entries().next().is_none());
 }
+
+#[test]
+fn a_plan_that_is_too_large_for_a_pack_is_named() {
+    let mut large = entry("a");
+    large.plan = vec![0; 256 << 20];
+    let refused = cudnn_store::plans::write_pack(&mut Vec::new(), [entry("b"), large]).unwrap_err().to_string();
+    let expected = "the plan of conv_fwd a for NVIDIA H200 has 268435457 bytes, more than 268435456; pack fewer plans";
+    assert_eq!(refused, expected);
+}

@@ -246,5 +246,5 @@ fn too_large(entry: &PlanEntry) -> io::Error {
     let PlanInfo { label, device, .. } = &entry.about;
     let bytes = entry.key.len().saturating_add(entry.plan.len());
     let plan = cudnn_os::escape::one_line(&format!("{label} for {device}"));
-    io::Error::other(format!("the plan of {plan} has {bytes} bytes, more than {MAX_ENTRY}; pack other plans"))
+    io::Error::other(format!("the plan of {plan} has {bytes} bytes, more than {MAX_ENTRY}; pack fewer plans"))
 }
