@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(capture.records.len(), 2);
         let problems: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
         assert_eq!(problems[0], "line 4 is damaged: expected value at column 1");
-        assert_eq!(problems[1], "line 5 is damaged: invalid type: string \"x\", expected usize at column 27");
+        assert_eq!(problems[1], "line 5 is damaged: invalid type: string \"x\", expected usize at column 29");
         assert_eq!(problems[2], "the last line is incomplete");
         assert_eq!(problems[3], "the plan 1 of process 1 is missing; records that need it and were skipped: 1");
         assert_eq!(problems[4], "2 records of the unknown type \"future\" were skipped");
