@@ -1,7 +1,7 @@
 //! Provides the wrappers of `cudnn-layer-api` under shorter names, and classifies the functions.
 
 pub(crate) use cudnn_layer_api::wrappers::{
-    Argument, Call, Function as Id, Intercept, Next, Parameter, Returned, ToValue, ToValueOther, Value, intercept,
+    Call, Function as Id, Intercept, Next, Parameter, Returned, Value, intercept,
 };
 
 /// Returns whether the function has a handle or a stream and starts work on the device, which cuDNN's names show.

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use cudnn_store::captures::{
     Capture, CountRecord, ExecutionRecord, FailureRecord, GraphRecord, PlanRecord, Record, Status,
 };
-use cudnn_sys::types::cudnnStatus_t;
-use serde_json::{Value, json};
 use support::{Child, ChildOutput, Subject};
 
 use crate::planning::{Planning, check_random_programs};
@@ -134,41 +132,13 @@ pub(super) fn assert_captures(capturing: &Capturing) {
     assert!(failure.reason.is_some() && failure.descriptors.len() == 1, "{failure:#?}");
 }
 
-/// Asserts that calls outside the backend API are captured with their descriptors. The release must be complete.
-pub(super) fn assert_captures_calls(capturing: &Capturing) {
+/// Asserts that calls outside the backend API are counted. The release must be complete.
+pub(super) fn assert_counts_calls(capturing: &Capturing) {
     let (without, with) = (capturing.run("none", &["classic"]), capturing.run("capture", &["classic"]));
     assert_eq!((without.code, &without.stdout), (with.code, &with.stdout));
-    let records = records(&capturing.file());
-    let calls: Vec<_> = all!(&records, Call).collect();
-    let functions: Vec<_> = calls.iter().map(|call| call.function.as_str()).collect();
-    let expected =
-        ["cudnnConvolutionForward", "cudnnActivationForward", "cudnnPoolingForward", "cudnnActivationForward"];
-    assert_eq!(functions, expected);
-    let argument = |call: usize, name: &str| {
-        let found = calls[call].arguments.iter().find(|(known, _)| known == name);
-        found.unwrap_or_else(|| panic!("{name}: {calls:#?}")).1.clone()
-    };
-    assert!(
-        calls
-            .iter()
-            .all(|call| call.status.is_some_and(|status| status.0.category() == cudnnStatus_t::CUDNN_STATUS_BAD_PARAM))
-    );
-    let tensor = json!({"dataType": 0, "nbDims": 4, "dimA": [8, 16, 14, 14], "strideA": [3136, 196, 14, 1]});
-    assert_eq!(argument(0, "xDesc"), tensor);
-    assert_eq!(argument(0, "wDesc"), json!({"dataType": 0, "format": 0, "nbDims": 4, "filterDimA": [32, 16, 3, 3]}));
-    let convolution = argument(0, "convDesc");
-    assert_eq!((&convolution["padA"], &convolution["groupCount"]), (&json!([1, 2]), &json!(4)), "{convolution}");
-    assert_eq!((argument(0, "x"), argument(0, "workSpaceSizeInBytes")), (Value::Null, json!(77)));
-    assert_eq!(argument(1, "activationDesc")["coef"], 0.5);
-    let pooling = argument(2, "poolingDesc");
-    assert_eq!((&pooling["windowDimA"], &pooling["paddingA"]), (&json!([3, 2]), &json!([1, 0])), "{pooling}");
-    // The program has destroyed the descriptor.
-    assert_eq!(argument(3, "xDesc"), Value::Null);
-    let without = capturing.run("none", &["classic-steps"]);
-    assert_eq!(without.stdout, capturing.run("capture", &["classic-steps"]).stdout);
-    let records = self::records(&capturing.file());
-    let argument = |call: &cudnn_store::captures::CallRecord| call.arguments[0].1["coef"].clone();
-    assert_eq!(all!(&records, Call).map(argument).collect::<Vec<_>>(), [0.5, 0.25]);
+    let calls = Capture::read(&capturing.file()).unwrap();
+    let calls: Vec<_> = calls.calls().into_iter().collect();
+    assert_eq!(calls, [("cudnnActivationForward", 1000), ("cudnnPoolingForward", 3)]);
 }
 
 #[test]

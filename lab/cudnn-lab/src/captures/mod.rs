@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{Outcome, remark};
+use cudnn_cli::output::{Outcome, count, remark};
 use cudnn_cli::programs::lab_command;
 use cudnn_cli::temporary::Temporary;
 use cudnn_replay::replay::capture::{self, Captured};
@@ -102,6 +102,13 @@ impl CaptureFiles {
 
 pub(crate) fn gibibytes(count: u16) -> usize {
     usize::from(count) << 30
+}
+
+/// Lists functions with the numbers of calls, such as `cudnnPoolingForward (4 calls)`.
+pub(crate) fn listed_calls<'a>(calls: impl IntoIterator<Item = (&'a (impl AsRef<str> + 'a), &'a u64)>) -> String {
+    let listed =
+        calls.into_iter().map(|(name, calls)| format!("{} ({})", name.as_ref().printable(), count(*calls, "call")));
+    listed.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns a warning if a part of a capture is unreadable.

@@ -1,6 +1,6 @@
 //! `capture`: shows or packs a capture, without loading cuDNN.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use cudnn_store::captures::{Capture, CapturedPlan, FailureRecord, Record};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::captures::{self, pack};
+use crate::captures::{self, listed_calls, pack};
 use crate::output_file::{Output, Replace};
 use crate::stream_table::StreamTable;
 
@@ -47,7 +47,7 @@ struct CaptureSummary<'a> {
     plans: HashMap<&'a str, Vec<CapturedPlan<'a>>>,
     incomplete: Vec<(&'a str, &'a str)>,
     failures: Vec<&'a FailureRecord>,
-    calls: usize,
+    calls: BTreeMap<&'a str, u64>,
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
@@ -109,7 +109,7 @@ fn refused_kind(failure: &FailureRecord) -> Option<String> {
 
 impl<'a> CaptureSummary<'a> {
     fn new(capture: &'a Capture) -> Self {
-        let mut summary = CaptureSummary::default();
+        let mut summary = CaptureSummary { calls: capture.calls(), ..CaptureSummary::default() };
         let mut known = HashSet::new();
         for plan in capture.processes().flat_map(|process| process.plans) {
             summary.plans.entry(&plan.record.graph).or_default().push(plan);
@@ -122,7 +122,6 @@ impl<'a> CaptureSummary<'a> {
                 }
                 Record::Incomplete(incomplete) => summary.incomplete.push((&incomplete.label, &incomplete.reason)),
                 Record::Failure(failure) => summary.failures.push(failure),
-                Record::Call(_) => summary.calls += 1,
                 _ => {}
             }
         }
@@ -161,8 +160,8 @@ impl<'a> CaptureSummary<'a> {
                 outln!("  descriptor {}{}", kind.printable(), attribute.unwrap_or_default());
             }
         }
-        if self.calls > 0 {
-            outln!("{} outside of the backend API", count(self.calls, "call"));
+        if !self.calls.is_empty() {
+            outln!("outside of the backend API: {}", listed_calls(&self.calls));
         }
     }
 
@@ -191,14 +190,14 @@ impl<'a> CaptureSummary<'a> {
             graphs: G,
             incomplete: I,
             failures: F,
-            calls: usize,
+            calls: u64,
             problems: &'a [String],
         }
         Keys {
             graphs: Each(self.graphs.iter().map(graph)),
             incomplete: Each(self.incomplete.iter().map(|(label, reason)| json!({"label": label, "reason": reason}))),
             failures: Each(self.failures.iter().map(failure)),
-            calls: self.calls,
+            calls: self.calls.values().fold(0, |sum, calls| sum.saturating_add(*calls)),
             problems,
         }
     }

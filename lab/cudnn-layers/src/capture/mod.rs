@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `plans` | records graphs, devices, proposals and plans, and counts executions |
 //! | `execution` | records the first execution of a plan |
-//! | `call`, `functions`, `descriptors` | record calls outside of the backend API, and read their descriptors |
+//! | `call` | counts calls outside of the backend API |
 //! | `data`, `values` | store the values of tensors on request, and examine them |
 //! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
 //! | `layout` | describes memory without addresses |
@@ -18,16 +18,16 @@
 
 mod call;
 mod data;
-mod descriptors;
 mod driver;
 mod execution;
 mod failure;
 mod file;
-mod functions;
 mod layout;
 mod options;
 mod plans;
 mod reason;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use std::time::{Duration, Instant};
@@ -38,7 +38,6 @@ use cudnn_os::exit::call_at_exit;
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::file::Output;
-use self::functions::{Function, ParameterKind, Role};
 use crate::active::Active;
 use crate::bypass::Bypass;
 use crate::cudnn::Cudnn;
@@ -70,7 +69,6 @@ static NEXT: Next = Next::new();
 impl Layer for Capture {
     fn begin(host: Host) -> Result<Self, String> {
         save_working_dir();
-        functions::classify();
         let cudnn = Cudnn::new(host);
         let data = options::data()?;
         let output = Output::create(Options::chosen()?.file, host)?;
@@ -86,13 +84,7 @@ impl Layer for Capture {
 
     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
         let Some(id) = Id::from_name(next.name().to_bytes()) else { return next };
-        let outside = functions::function(id).filter(|it| it.role != Role::NotFollowed);
-        if let Some(Function { role: Role::Creates, parameters }) = outside
-            && let (Some(ParameterKind::Descriptor(type_name)), Some(state)) = (parameters.first(), STATE.get())
-        {
-            descriptors::prepare(state.host, type_name);
-        }
-        if follow::uses_descriptors(id) || outside.is_some() { intercept::<Capture>(next) } else { next }
+        if follow::uses_descriptors(id) || call::is_counted(id) { intercept::<Capture>(next) } else { next }
     }
 }
 
@@ -111,8 +103,7 @@ static AT_FORK: &[AtFork] = &[
     AtFork::InChild(data::in_child),
     AtFork::Emptied(execution::EXECUTIONS.lock()),
     AtFork::Emptied(failure::FAILURES.lock()),
-    AtFork::Emptied(call::CALLS.lock()),
-    AtFork::Inherited(&call::LIVE),
+    AtFork::InChild(call::in_child),
     AtFork::Inherited(&file::CREATING),
     AtFork::InChild(file::in_child),
 ];
@@ -122,6 +113,7 @@ extern "C" fn at_exit() {
         for stored in plans::all_executed() {
             plans::write_last_count(state, &stored);
         }
+        call::write_last(state);
     }
 }
 
@@ -131,7 +123,11 @@ impl Intercept for Capture {
     fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
         if !follow::uses_descriptors(call.function) {
-            return outside_backend(state, call, next);
+            let returned = next();
+            if is_current(state) {
+                call::count(state, call.function);
+            }
+            return returned;
         }
         let candidate = if calls::is_execution(call.function) { data::before(state, call) } else { None };
         let start = (call.function == Id::CudnnBackendFinalize).then(Instant::now);
@@ -160,25 +156,6 @@ impl Intercept for Capture {
         }
         returned
     }
-}
-
-fn outside_backend<R: Returned>(state: &State, call: &Call<'_>, next: impl FnOnce() -> R) -> R {
-    let role = functions::function(call.function).map_or(Role::NotFollowed, |function| function.role);
-    if role == Role::Destroys {
-        call::destroying(call);
-    }
-    let returned = next();
-    match (role, returned.status()) {
-        (Role::Creates, Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS)) => call::created(call),
-        // A failed call may also have changed a descriptor.
-        (Role::Changes, _) => call::changed(call),
-        (Role::Recorded, Some(status)) if is_current(state) => {
-            let _guard = ThreadStateGuard::new();
-            call::record(state, call, status);
-        }
-        _ => {}
-    }
-    returned
 }
 
 fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
-use cudnn_store::captures::{Capture, Record, is_search};
+use cudnn_store::captures::{Capture, Record};
 
 /// The usage of a graph in a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,13 +19,18 @@ pub struct Usage {
 pub struct Usages {
     /// The usage of graphs by id.
     pub graphs: BTreeMap<String, Usage>,
-    /// The number of distinct calls of the older API that search for a convolution algorithm.
-    pub older_searches: usize,
+    /// The number of calls of each function outside the backend API.
+    pub older_calls: BTreeMap<String, u64>,
 }
 
 /// Sums up captures.
 pub fn usages<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Usages {
     let mut usages = Usages::default();
+    let captures: Vec<_> = captures.into_iter().collect();
+    for (function, calls) in captures.iter().flat_map(|capture| capture.calls()) {
+        let count = usages.older_calls.entry(function.to_owned()).or_default();
+        *count = count.saturating_add(calls);
+    }
     for process in captures.into_iter().flat_map(Capture::processes) {
         for plan in &process.plans {
             let usage = usages.graphs.entry(plan.record.graph.clone()).or_default();
@@ -40,7 +45,6 @@ pub fn usages<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Usages {
                         modes.push(proposals.mode);
                     }
                 }
-                Record::Call(call) if is_search(&call.function) => usages.older_searches += 1,
                 _ => {}
             }
         }
@@ -94,9 +98,10 @@ mod tests {
             r#"{"record":"count","plan":0,"executions":7}"#,
             r#"{"record":"execution","plan":1,"status":"SUCCESS","tensors":[]}"#,
             r#"{"record":"call","function":"cudnnFindConvolutionForwardAlgorithm","arguments":[]}"#,
-            r#"{"record":"call","function":"cudnnGetConvolutionForwardAlgorithm_v7","arguments":[]}"#,
-            r#"{"record":"call","function":"cudnnGetConvolutionGroupCount","arguments":[]}"#,
+            r#"{"record":"call","function":"cudnnConvolutionForward","calls":1}"#,
+            r#"{"record":"call","function":"cudnnConvolutionForward","calls":3}"#,
             start,
+            r#"{"record":"call","function":"cudnnConvolutionForward","calls":1}"#,
             r#"{"record":"plan","plan":0,"graph":"b","status":"SUCCESS","build_us":1}"#,
             r#"{"record":"execution","plan":0,"status":"EXECUTION_FAILED","tensors":[]}"#,
             start,
@@ -107,7 +112,9 @@ mod tests {
         let usages = usages([&capture]);
         assert_eq!(usages.of("a"), Usage { executions: 9, modes: vec![0, 2] });
         assert_eq!((usages.of("b"), usages.of("c")), (Usage::default(), Usage::default()));
-        assert_eq!(usages.older_searches, 2);
+        let older_calls: Vec<_> = usages.older_calls.iter().map(|(name, calls)| (name.as_str(), *calls)).collect();
+        // An older capture does not contain the number of calls.
+        assert_eq!(older_calls, [("cudnnConvolutionForward", 5), ("cudnnFindConvolutionForwardAlgorithm", 1)]);
     }
 
     #[test]

@@ -41,6 +41,18 @@ impl Capture {
             _ => None,
         })
     }
+
+    /// Returns the number of calls of each function outside the backend API.
+    pub fn calls(&self) -> BTreeMap<&str, u64> {
+        let mut calls = BTreeMap::<&str, u64>::new();
+        for record in &self.records {
+            if let Record::Call(call) = record {
+                let count = calls.entry(&call.function).or_default();
+                *count = count.saturating_add(call.calls);
+            }
+        }
+        calls
+    }
 }
 
 impl<'a> Process<'a> {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::hash::Hash;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
 
 use cudnn_graph::names::KNOBS;
 use cudnn_graph::{Graph, Node};
@@ -41,7 +40,7 @@ pub enum Record {
     Count(CountRecord),
     /// A call of the backend API has failed.
     Failure(FailureRecord),
-    /// A function outside the backend API was called with these arguments for the first time.
+    /// A function outside the backend API was called.
     Call(CallRecord),
     /// The values of a tensor.
     Data(DataRecord),
@@ -260,13 +259,13 @@ pub struct FailureRecord {
 pub struct CallRecord {
     /// The function.
     pub function: String,
-    /// The status, if it returns one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<Status>,
-    /// The arguments in order, by the names in cuDNN's headers. Enums and scaling factors in host memory are numbers.
-    /// Descriptors are objects with the properties that cuDNN reports, or `null` if they are unknown. Other pointers
-    /// are `true` or `null`.
-    pub arguments: Vec<(String, Json)>,
+    /// The number of calls since the function's last record. Older captures have a record for each set of arguments.
+    #[serde(default = "one")]
+    pub calls: u64,
+}
+
+fn one() -> u64 {
+    1
 }
 
 /// Returns whether a function of the older API searches for or selects a convolution algorithm.

@@ -15,7 +15,6 @@
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
 //! planner LAYERS tuned DEVICE.json WAY...        the order of proposals: see `tuned`
 //! planner LAYERS classic                        functions outside of the backend API: see `classic`
-//! planner LAYERS classic-steps                  three thousand such calls
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | unfinalized | workspace    see `callbacks`
 //! ```
 //!
@@ -182,7 +181,6 @@ fn main() -> ExitCode {
             "unfinalized" => callbacks::set_unfinalized_configuration,
             "workspace" => callbacks::ask_for_workspace,
             "classic" => classic::run,
-            "classic-steps" => classic::run_steps,
             _ => return None,
         })
     });

@@ -65,8 +65,8 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let rankings = choices.iter().filter(|ranking| place.is_of(ranking) && is_captured(&ranking.graph));
     let rankings: Vec<_> = rankings.collect();
     let steps = arguments.steps.unwrap_or_else(|| steps(rankings.iter().map(|ranking| ranking.executions)));
-    let summary =
-        TuneSummary { place: &place, rankings, refused: &refused, left, steps, older_searches: usages.older_searches };
+    let older_calls = &usages.older_calls;
+    let summary = TuneSummary { place: &place, rankings, refused: &refused, left, steps, older_calls };
     // Write the file first, because printing to a pipe can block forever.
     let written = html.as_ref().map_or(Ok(()), |html| {
         let page = page::html(&summary, &captures.problems);

@@ -1,7 +1,10 @@
 //! Computes the effect of tuned choices on a program.
 
+use std::collections::BTreeMap;
+
 use cudnn_replay::tune::statistics::MIN_GAIN;
 use cudnn_replay::tune::task::Phases;
+use cudnn_store::captures::is_search;
 use cudnn_store::choices::{Choice, EngineProblem, Ranking};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -22,8 +25,8 @@ pub(super) struct TuneSummary<'a> {
     pub(super) refused: &'a [RefusedGraph],
     pub(super) left: usize,
     pub(super) steps: u64,
-    /// The number of calls of the older API that search for algorithms.
-    pub(super) older_searches: usize,
+    /// The number of calls of each function outside the backend API.
+    pub(super) older_calls: &'a BTreeMap<String, u64>,
 }
 
 /// Returns the heuristics' first choice.
@@ -105,13 +108,15 @@ impl TuneSummary<'_> {
             })
         };
         let (before, after) = self.step();
+        let searches = self.older_calls.iter().filter(|(function, _)| is_search(function));
+        let older_searches = searches.fold(0, |sum: u64, (_, calls)| sum.saturating_add(*calls));
         let mut value = json!({
             "problems": problems,
             "cudnn": self.place.cudnn, "device": self.place.device,
             "graphs": self.rankings.iter().map(graph).collect::<Vec<_>>(),
             "refused": self.refused,
             "steps": self.steps, "step_us": before, "tuned_step_us": after,
-            "older_searches": self.older_searches,
+            "older_searches": older_searches,
             "phases_ms": phases,
         });
         if let Some(members) = value.as_object_mut().filter(|_| self.left > 0) {
@@ -143,8 +148,8 @@ mod tests {
         assert_eq!((best(&ranking).unwrap().engine, reachable(&ranking).unwrap().engine), (1, 2));
         assert_eq!((gain(&ranking), is_out_of_reach(&ranking)), (0.0, true));
         let place = Place { cudnn: ranking.cudnn, device: ranking.device.clone() };
-        let summary =
-            TuneSummary { place: &place, rankings: vec![&ranking], refused: &[], left: 0, steps: 3, older_searches: 0 };
+        let (rankings, older_calls) = (vec![&ranking], &BTreeMap::new());
+        let summary = TuneSummary { place: &place, rankings, refused: &[], left: 0, steps: 3, older_calls };
         assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((200.0, 200.0), 0, 1));
         assert!(!summary.has_dangerous_default() && ranking.engines[2].is_dangerous());
     }
@@ -166,8 +171,8 @@ mod tests {
         );
         assert_eq!((gain(&ranking), is_out_of_reach(&ranking)), (0.0, true));
         let place = Place { cudnn: ranking.cudnn, device: ranking.device.clone() };
-        let rankings = vec![&ranking];
-        let summary = TuneSummary { place: &place, rankings, refused: &[], left: 0, steps: 6, older_searches: 0 };
+        let (rankings, older_calls) = (vec![&ranking], &BTreeMap::new());
+        let summary = TuneSummary { place: &place, rankings, refused: &[], left: 0, steps: 6, older_calls };
         assert_eq!((summary.step(), summary.improved()), ((100.0, 100.0), 1));
         assert!(summary.has_dangerous_default());
     }
@@ -177,8 +182,8 @@ mod tests {
         let ranking =
             ranking(r#"{"engine":1,"time_us":70,"proposed":true},{"engine":2,"time_us":100,"proposed":true}"#);
         let place = Place { cudnn: ranking.cudnn, device: ranking.device.clone() };
-        let rankings = vec![&ranking];
-        let summary = TuneSummary { place: &place, rankings, refused: &[], left: 0, steps: 2, older_searches: 0 };
+        let (rankings, older_calls) = (vec![&ranking], &BTreeMap::new());
+        let summary = TuneSummary { place: &place, rankings, refused: &[], left: 0, steps: 2, older_calls };
         assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((300.0, 210.0), 1, 0));
         let value = summary.value(&[], &Phases::default());
         assert_eq!((&value["graphs"][0]["reachable"], &value["graphs"][0]["default"]), (&json!(0), &json!(1)));

@@ -8,6 +8,7 @@ use cudnn_store::choices::{Choice, Ranking};
 
 use super::place::Place;
 use super::summary::{RefusedGraph, TuneSummary, best, default, gain, is_out_of_reach, reachable};
+use crate::captures::listed_calls;
 use crate::stream_table::StreamTable;
 
 /// The names and usual widths of the columns after the graph.
@@ -89,12 +90,8 @@ pub(super) fn sentences(summary: &TuneSummary<'_>) -> Vec<String> {
     if summary.left > 0 {
         lines.push(format!("{} not tuned yet; the same command continues", count(summary.left, "graph")));
     }
-    if summary.older_searches > 0 {
-        lines.push(format!(
-            "{} of the older API (cudnnFindConvolution..., cudnnGetConvolution..._v7) in the capture: the layer does not \
-             cover them",
-            count(summary.older_searches, "distinct call")
-        ));
+    if !summary.older_calls.is_empty() {
+        lines.push(format!("the layer does not cover calls of the older API: {}", listed_calls(summary.older_calls)));
     }
     lines
 }
