@@ -160,8 +160,8 @@ fn the_documents_have_exactly_the_documented_keys() {
     let change = |arguments: &[&str]| document(&[arguments, &[cudnn.path().to_str().unwrap()]].concat(), None);
     let lib = support::drop_in().join("lib");
     let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/captures/small.cudnncap");
-    let outputs = ["zip", "smaller", "program", "merged"].map(|name| complete.path().join(name));
-    let [packed_capture, smaller, program, merged] = outputs.each_ref().map(|path| path.to_str().unwrap());
+    let outputs = ["smaller", "program", "merged"].map(|name| complete.path().join(name));
+    let [smaller, program, merged] = outputs.each_ref().map(|path| path.to_str().unwrap());
     let wheel_dir = wheel.to_str().unwrap();
     let choices = complete.path().join("choices");
     std::fs::write(&choices, support::RANKINGS).unwrap();
@@ -194,7 +194,6 @@ fn the_documents_have_exactly_the_documented_keys() {
         ("plans", plans_of(&["pack", packed.with_extension("new").to_str().unwrap()])),
         ("plans", plans_of(&["clear"])),
         ("capture show", document(&["capture", "show", capture], None)),
-        ("capture pack", document(&["capture", "pack", capture, "-o", packed_capture], None)),
         ("replay", document(&["replay", capture], Some(&wheel))),
         ("replay", document(&["replay", capture, "--engines", "all"], Some(&wheel))),
         ("replay --device", document(&["replay", capture, "--device", "h200", "--device", "l4"], Some(&wheel))),

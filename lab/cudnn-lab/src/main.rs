@@ -66,14 +66,13 @@ Examples:
   cudnn-lab plans clear                remove the plans from the directory
 The directory is CUDNN_PLANS_DIR, or ~/.cache/cudnn-plans.")]
     Plans(cmd::plans::Arguments),
-    /// Show or pack the graphs, plans and failed calls that `run --capture` has recorded.
+    /// Show the graphs, plans and failed calls that `run --capture` has recorded.
     ///
     /// The exit status is 1 if a part of the file could not be read, and 3 if the file is not a capture.
     #[command(after_help = "\
 Examples:
   cudnn-doctor run --capture app.cudnncap -- python train.py
-  cudnn-lab capture show app.cudnncap
-  cudnn-lab capture pack app.cudnncap -o bug.zip          one file for a bug report")]
+  cudnn-lab capture show app.cudnncap")]
     Capture(cmd::capture::Arguments),
     /// Plan the graphs of a capture again, execute them if there is a GPU, and compare two releases of cuDNN.
     ///

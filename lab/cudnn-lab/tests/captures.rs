@@ -1,4 +1,4 @@
-//! Tests the commands that read captures: their exit statuses, packed files, large files, and the commands in the guide.
+//! Tests the commands that read captures: their exit statuses, outputs, large files, and the commands in the guide.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fmt::Write;
@@ -62,19 +62,10 @@ fn the_exit_status_tells_whether_a_capture_is_complete() {
         std::fs::write(&file, text).unwrap();
         file.to_str().unwrap().to_owned()
     };
-    let pack = |file: &str| {
-        let packed = format!("{file}.zip");
-        lab(&["capture", "pack", file], "");
-        assert!(Path::new(&packed).exists());
-        packed
-    };
     let damaged = small().replacen("\"graph\":\"", "\"graph\":\"0", 1);
     let (intact, damaged) = (write("intact", &small()), write("damaged", &damaged));
-    let intact = [pack(&intact), intact];
     let files = [
-        (intact[0].clone(), 0),
-        (intact[1].clone(), 0),
-        (pack(&damaged), 1),
+        (intact.clone(), 0),
         (damaged, 1),
         (write("truncated", &(small() + "{\"record\":")), 1),
         (write("other", "text\n"), 3),
@@ -86,8 +77,7 @@ fn the_exit_status_tells_whether_a_capture_is_complete() {
     for (file, expected) in &files {
         let commands = [
             vec!["capture", "show", file],
-            vec!["capture", "pack", file, "-o", &output],
-            vec!["emit", file, "--graph", &id, "--language", "python"],
+            vec!["emit", file, "--graph", &id, "--language", "python", "--output", &output],
             vec!["reduce", file, "--graph", &id, "--when", "status", "--output", &reduced, "--limit", "0"],
             vec!["replay", file, "--compare", &cudnn, &cudnn],
         ];
@@ -96,29 +86,9 @@ fn the_exit_status_tells_whether_a_capture_is_complete() {
             let expected = if arguments[0] == "replay" { 3 } else { *expected };
             assert_eq!(output.status.code(), Some(expected), "{arguments:?}: {}", text(&output));
             let stderr = String::from_utf8_lossy(&output.stderr);
-            let is_intact = intact.iter().any(|intact| file == intact);
-            assert!(is_intact || stderr.contains(file.as_str()), "{arguments:?}: {stderr}");
+            assert!(*file == intact || stderr.contains(file.as_str()), "{arguments:?}: {stderr}");
         }
     }
-}
-
-#[test]
-fn a_capture_is_not_overwritten_by_its_packed_file() {
-    let dir = TempDir::new();
-    let file = dir.path().join("app.cudnncap");
-    std::fs::write(&file, small()).unwrap();
-    let file = file.to_str().unwrap();
-    for (output, expected) in
-        [(file, "is an input of this command"), ("/no/such/dir/x.zip", "there is no directory /no/such/dir")]
-    {
-        let refused = lab(&["capture", "pack", file, "--output", output], "");
-        assert!(refused.status.code() == Some(3) && text(&refused).contains(expected), "{}", text(&refused));
-    }
-    assert_eq!(std::fs::read_to_string(file).unwrap(), small());
-    let packed = lab(&["capture", "pack", file], "");
-    assert!(text(&packed).contains("app.cudnncap.zip: the capture and 0 data files, "), "{}", text(&packed));
-    let shown = [file, &format!("{file}.zip")].map(|file| lab(&["capture", "show", file], "").stdout);
-    assert_eq!(shown[0], shown[1]);
 }
 
 #[test]
@@ -132,9 +102,8 @@ fn outputs_replace_files_at_once_or_are_refused() {
     std::fs::write(values.join("a.bin"), "abcd").unwrap();
     let [file, values, id] = [file.to_str().unwrap(), values.to_str().unwrap(), &graph_id(&small())];
     let commands = |output: &str| {
-        let pack = ["capture", "pack", file, "--output", output].map(str::to_owned).to_vec();
-        let emit = ["emit", file, "--graph", id, "--language", "c++", "--output", output].map(str::to_owned).to_vec();
-        [pack, emit]
+        let emit = |language| ["emit", file, "--graph", id, "--language", language, "--output", output];
+        ["python", "c++"].map(|language| emit(language).map(str::to_owned).to_vec())
     };
     let run = |arguments: &[String]| {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -174,32 +143,22 @@ fn outputs_replace_files_at_once_or_are_refused() {
 #[test]
 fn no_command_replaces_a_different_kind_of_file_without_force() {
     let dir = TempDir::new();
-    let [file, other, packed] = ["app.cudnncap", "train.py", "app.zip"].map(|name| dir.path().join(name));
+    let [file, other] = ["app.cudnncap", "train.py"].map(|name| dir.path().join(name));
     std::fs::write(&file, small()).unwrap();
-    let [file, other, packed] = [&file, &other, &packed].map(|path| path.to_str().unwrap());
-    assert!(lab(&["capture", "pack", file, "-o", packed], "").status.success());
+    let [file, other] = [&file, &other].map(|path| path.to_str().unwrap());
     let id = &graph_id(&small());
-    let pack = ["capture", "pack", file, "-o"];
     let emit = ["emit", file, "--graph", id, "--language", "python", "--output"];
     let reduce = ["reduce", file, "--graph", id, "--when", "status", "--output"];
     let replay = ["replay", file, "--compare", "/", "/", "--html"];
     let source = b"import torch\n".to_vec();
-    for (arguments, kind) in [
-        (&pack[..], "a packed capture"),
-        (&emit, "a program of `emit`"),
-        (&reduce, "a capture"),
-        (&replay, "a page of `replay`"),
-    ] {
-        for (output, content) in [(other, source.clone()), (packed, std::fs::read(packed).unwrap())] {
-            if output == packed && arguments == pack {
-                continue;
-            }
-            std::fs::write(output, &content).unwrap();
-            let refused = lab(&[arguments, &[output]].concat(), "");
-            let reason = format!("{output} exists and is not {kind}; name another file, or add --force");
-            assert!(refused.status.code() == Some(3) && text(&refused).contains(&reason), "{}", text(&refused));
-            assert_eq!(std::fs::read(output).unwrap(), content);
-        }
+    for (arguments, kind) in
+        [(&emit[..], "a program of `emit`"), (&reduce, "a capture"), (&replay, "a page of `replay`")]
+    {
+        std::fs::write(other, &source).unwrap();
+        let refused = lab(&[arguments, &[other]].concat(), "");
+        let reason = format!("{other} exists and is not {kind}; name another file, or add --force");
+        assert!(refused.status.code() == Some(3) && text(&refused).contains(&reason), "{}", text(&refused));
+        assert_eq!(std::fs::read(other).unwrap(), source);
         let refused = text(&lab(&[arguments, &[file, "--force"]].concat(), ""));
         assert!(refused.contains(&format!("{file} is an input of this command")), "{refused}");
     }
@@ -220,21 +179,6 @@ fn long_labels_are_shortened() {
 
 /// Another user may have chosen the targets of links.
 #[test]
-fn a_closed_pipe_leaves_no_unpacked_capture() {
-    let dir = TempDir::new();
-    let [file, temporary] = ["app.cudnncap", "temporary"].map(|name| dir.path().join(name));
-    std::fs::write(&file, small()).unwrap();
-    std::fs::create_dir(&temporary).unwrap();
-    lab(&["capture", "pack", file.to_str().unwrap()], "");
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let mut command = Command::new(LAB);
-    command.args(["capture", "show"]).arg(dir.path().join("app.cudnncap.zip")).env_clear().env("TMPDIR", &temporary);
-    assert_eq!(command.stdout(writer).status().unwrap().code(), Some(128 + 13));
-    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
-}
-
-#[test]
 fn linked_directories_of_values_are_not_read() {
     let dir = TempDir::new();
     let [file, private] = ["app.cudnncap", "private"].map(|name| dir.path().join(name));
@@ -243,10 +187,9 @@ fn linked_directories_of_values_are_not_read() {
     std::fs::create_dir(&private).unwrap();
     std::fs::write(private.join("key"), "secret").unwrap();
     std::os::unix::fs::symlink(&private, dir.path().join("app.cudnncap.data")).unwrap();
-    let output = lab(&["capture", "pack", file.to_str().unwrap()], "");
+    let output = lab(&["capture", "show", file.to_str().unwrap()], "");
     let reason = "the directory of values is a link";
     assert!(output.status.code() == Some(1) && text(&output).contains(reason), "{}", text(&output));
-    assert!(text(&output).contains("and 0 data files"), "{}", text(&output));
 }
 
 #[test]
@@ -431,20 +374,22 @@ fn failures_have_the_ids_of_their_graphs() {
 fn outputs_are_as_private_as_the_capture() {
     use std::os::unix::fs::PermissionsExt;
     let dir = TempDir::new();
-    let (capture, packed) = (dir.path().join("app.cudnncap"), dir.path().join("app.zip"));
+    let (capture, program) = (dir.path().join("app.cudnncap"), dir.path().join("bug.py"));
+    let id = &graph_id(&small());
     std::fs::write(&capture, small()).unwrap();
     for (mode, before, expected) in
         [(0o600, None, 0o600), (0o644, Some(0o600), 0o600), (0o640, None, 0o640), (0o666, None, 0o644)]
     {
         std::fs::set_permissions(&capture, PermissionsExt::from_mode(mode)).unwrap();
-        let _ = std::fs::remove_file(&packed);
+        let _ = std::fs::remove_file(&program);
         if let Some(before) = before {
-            std::fs::write(&packed, "").unwrap();
-            std::fs::set_permissions(&packed, PermissionsExt::from_mode(before)).unwrap();
+            std::fs::write(&program, "").unwrap();
+            std::fs::set_permissions(&program, PermissionsExt::from_mode(before)).unwrap();
         }
-        let output = lab(&["capture", "pack", capture.to_str().unwrap(), "-o", packed.to_str().unwrap()], "");
+        let [capture, output] = [&capture, &program].map(|path| path.to_str().unwrap());
+        let output = lab(&["emit", capture, "--graph", id, "--language", "python", "--output", output], "");
         assert!(output.status.success(), "{output:?}");
-        assert_eq!(packed.metadata().unwrap().permissions().mode() & 0o777, expected, "{mode:o} {before:?}");
+        assert_eq!(program.metadata().unwrap().permissions().mode() & 0o777, expected, "{mode:o} {before:?}");
     }
 }
 
@@ -530,7 +475,7 @@ fn the_commands_of_the_guide_and_of_the_help_work() {
     let lines: Vec<String> = pages.into_iter().chain(helps).chain(run).collect();
     assert!(lines.len() > 15, "{lines:?}");
     lines.iter().for_each(|line| drop(shell.run(line)));
-    for file in ["bug.py", "bug.cpp", "bug.zip", "report.html", "small.cudnncap", "baseline.json", "cudnn.xml"] {
+    for file in ["bug.py", "bug.cpp", "bug.tar.gz", "report.html", "small.cudnncap", "baseline.json", "cudnn.xml"] {
         assert!(shell.dir.path().join(file).exists(), "no command has written {file}");
     }
     for command in ["emit app.cudnncap --language c++", "replay app.cudnncap"] {

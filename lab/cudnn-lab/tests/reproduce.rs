@@ -58,7 +58,7 @@ fn assert_tidy(dir: &TempDir) {
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     };
     let mut all = names(dir.path());
-    all.retain(|name| !["tmp", "cudnn", "fifo", "count", "packed"].contains(&name.as_str()));
+    all.retain(|name| !["tmp", "cudnn", "fifo", "count"].contains(&name.as_str()));
     assert_eq!((all, names(&dir.path().join("tmp"))), (vec!["reduced.cudnncap".to_owned()], vec![]));
 }
 
@@ -216,18 +216,14 @@ int cudnnBackendFinalize(void *descriptor) {
 }
 "#;
 
-/// The unpacked copy of a packed capture must be removed.
 #[test]
 fn an_interrupted_reduction_leaves_and_reports_the_smallest_graph() {
-    for (crashes, is_packed) in [(0, false), (3, false), (3, true)] {
+    for crashes in [0, 3] {
         let dir = TempDir::new();
         let cudnn = fake(&dir, CRASHES);
-        let [fifo, packed] = ["fifo", "packed"].map(|name| dir.path().join(name));
+        let fifo = dir.path().join("fifo");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-        let pack = lab(&dir).args(["capture", "pack"]).arg(small()).arg("--output").arg(&packed).output().unwrap();
-        assert!(pack.status.success(), "{}", text(&pack));
-        let capture = if is_packed { packed } else { small() };
-        let mut command = reduce(&dir, &capture, ID, "crash", &cudnn);
+        let mut command = reduce(&dir, &small(), ID, "crash", &cudnn);
         command.env("COUNT", dir.path().join("count")).env("FIFO", &fifo);
         command.env("CRASHES", crashes.to_string());
         let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
@@ -247,7 +243,7 @@ fn an_interrupted_reduction_leaves_and_reports_the_smallest_graph() {
             assert_eq!((&*graph, &*tries, output(&dir).exists()), ("null", "0", false));
             // Writing to a pipe could wait forever.
             assert!(Command::new("mkfifo").arg(output(&dir)).status().unwrap().success());
-            let refused = reduce(&dir, &capture, ID, "crash", &cudnn).arg("--force").output().unwrap();
+            let refused = reduce(&dir, &small(), ID, "crash", &cudnn).arg("--force").output().unwrap();
             assert!(text(&refused).contains("is not a regular file"), "{}", text(&refused));
             continue;
         }
@@ -256,8 +252,6 @@ fn an_interrupted_reduction_leaves_and_reports_the_smallest_graph() {
             node.integers(cudnn_loader::cudnnBackendAttributeName_t::CUDNN_ATTR_TENSOR_DIMENSIONS) != [4, 64, 64]
         };
         assert!(graph.tensors().all(is_smaller), "{graph:?}");
-        let unpacked = std::fs::read_dir(dir.path().join("tmp")).unwrap().count();
-        assert_eq!(unpacked, usize::from(is_packed));
         let (reported, tries, text) = interrupt();
         assert_eq!((reported, &*tries), (format!("{:?}", graph.id()), "2"));
         assert!(text.contains("kept (CRASHED)"), "{text}");

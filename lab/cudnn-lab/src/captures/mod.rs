@@ -1,12 +1,6 @@
-//! Reads captures for commands, and packs them.
-//!
-//! | module | purpose |
-//! | --- | --- |
-//! | `data` | the files with the values of tensors |
-//! | `pack` | a capture and these files in one archive |
+//! Reads captures for commands. `data` checks the files with the values of tensors.
 
 mod data;
-pub(crate) mod pack;
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -14,7 +8,6 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{Outcome, count, remark};
 use cudnn_cli::programs::lab_command;
-use cudnn_cli::temporary::Temporary;
 use cudnn_replay::replay::capture::{self, Captured};
 use cudnn_store::captures::{Capture, values_dir};
 use cudnn_store::choices::Release;
@@ -23,10 +16,6 @@ pub(crate) struct CaptureFile {
     pub(crate) capture: Capture,
     /// Descriptions of unreadable parts, in sentences.
     pub(crate) problems: Vec<String>,
-    /// The path of the capture. If it was packed, this is an unpacked copy.
-    pub(crate) path: PathBuf,
-    /// Contains the unpacked copies. Removed with this value.
-    _unpacked: Option<Temporary>,
 }
 
 pub(crate) fn read(file: &Path) -> Result<CaptureFile, String> {
@@ -36,17 +25,13 @@ pub(crate) fn read(file: &Path) -> Result<CaptureFile, String> {
     if !file.metadata().map_err(|error| failed(&error))?.is_file() {
         return Err(failed(&"not a regular file; copy the capture to a file first"));
     }
-    let (unpacked, path, mut problems) = match pack::unpack(file).map_err(|error| failed(&error))? {
-        Some((dir, path, problems)) => (Some(dir), path, problems),
-        None => (None, file.to_owned(), Vec::new()),
-    };
-    let capture = Capture::read(&path).map_err(|error| failed(&error))?;
-    problems.extend(capture.problems.iter().map(ToString::to_string));
-    problems.extend(data::problems(&capture, &values_dir(&path)));
+    let capture = Capture::read(file).map_err(|error| failed(&error))?;
+    let mut problems = capture.problems.clone();
+    problems.extend(data::problems(&capture, &values_dir(file)));
     for problem in &problems {
         remark(format_args!("warning: {name}: {}", problem.printable()));
     }
-    Ok(CaptureFile { capture, problems, path, _unpacked: unpacked })
+    Ok(CaptureFile { capture, problems })
 }
 
 /// Captures that are replayed together, such as the captures of a program with several processes.
@@ -92,7 +77,7 @@ impl CaptureFiles {
     }
 
     pub(crate) fn path_of(&self, captured: &Captured) -> &Path {
-        self.files.get(captured.capture).map_or(Path::new(""), |file| &file.path)
+        self.names.get(captured.capture).map_or(Path::new(""), PathBuf::as_path)
     }
 
     pub(crate) fn names(&self) -> String {

@@ -1,18 +1,16 @@
-//! `capture`: shows or packs a capture, without loading cuDNN.
+//! `capture`: shows a capture, without loading cuDNN.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{CommandResult, Format, count, outln};
+use cudnn_cli::output::{CommandResult, Format, outln};
 use cudnn_store::captures::{Capture, CapturedPlan, FailureRecord, Record};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::captures::{self, listed_calls, pack};
-use crate::output_file::{Output, Replace};
+use crate::captures::{self, listed_calls};
 use crate::stream_table::StreamTable;
 
 /// The options of `capture`.
@@ -26,18 +24,8 @@ pub(crate) struct Arguments {
 enum Action {
     /// List the graphs with their plans, and the calls that have failed.
     Show {
-        /// The file that `run --capture` has written, or a packed file.
-        file: PathBuf,
-    },
-    /// Write the capture and the values of its tensors to one file. All commands for captures read it.
-    Pack {
         /// The file that `run --capture` has written.
         file: PathBuf,
-        /// The packed file. Default: the name of the capture with the suffix `.zip`.
-        #[arg(long, short, value_name = "FILE")]
-        output: Option<PathBuf>,
-        #[command(flatten)]
-        replace: Replace,
     },
 }
 
@@ -58,26 +46,6 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
             format.report(|| summary.keys(&read.problems), || summary.text());
             Ok(captures::outcome(&read.problems))
         }
-        Action::Pack { file, output, replace } => {
-            let output = output.clone().unwrap_or_else(|| with_suffix(file));
-            let target = Output { file: &output, kind: &pack::ARCHIVE, inputs: &[file], force: replace.force };
-            target.check()?;
-            let read = captures::read(file)?;
-            let packed = pack::write(&read.capture, &read.path, &target)?;
-            format.report(
-                || {
-                    json!({
-                        "file": output.to_string_lossy(), "data_files": packed.files, "bytes": packed.bytes,
-                        "problems": read.problems,
-                    })
-                },
-                || {
-                    let files = count(packed.files, "data file");
-                    outln!("{}: the capture and {files}, {} bytes", output.printable(), packed.bytes);
-                },
-            );
-            Ok(captures::outcome(&read.problems))
-        }
     }
 }
 
@@ -88,12 +56,6 @@ fn shown(label: &str) -> String {
         Some((end, _)) => format!("{}…", label.get(..end).unwrap_or_default().printable()),
         None => label.printable(),
     }
-}
-
-fn with_suffix(file: &Path) -> PathBuf {
-    let mut name: OsString = file.into();
-    name.push(".zip");
-    name.into()
 }
 
 /// Returns the id for other commands, unless the failure depends on more than descriptors.

@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let output = output.map(|file| Output { file, kind: &PROGRAM, inputs: &inputs, force: arguments.replace.force });
     output.as_ref().map_or(Ok(()), Output::check)?;
     let mut case = arguments.graph.select(&file)?;
-    if let Err(reason) = case.read_values(&file.path) {
+    if let Err(reason) = case.read_values(&arguments.graph.file) {
         remark(format_args!("note: the program generates the values of tensors: {}", reason.printable()));
     }
     let language = match arguments.language {

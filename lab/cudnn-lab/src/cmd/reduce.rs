@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let mut replayer = Replayer::new(None, timeouts);
     let mut observe = |graph: &Graph, data: &[DataSet]| {
         let max_bytes = arguments.memory.bytes();
-        let request = case.captured.request(&file.path, data);
+        let request = case.captured.request(&arguments.graph.file, data);
         // The smaller capture contains no values of tensors.
         let values = request.values.filter(|_| data.contains(&DataSet::Captured));
         let request = Request { max_bytes, values, data: data.to_vec(), ..request };

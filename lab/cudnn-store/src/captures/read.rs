@@ -20,6 +20,9 @@ pub struct Capture {
 }
 
 const NO_CAPTURE: &str = "the file is not a capture";
+const ARCHIVE: &str = "the file is an archive; unpack it and name the capture in it";
+/// The first bytes of zip and gzip files.
+const ARCHIVES: [&[u8]; 2] = [b"PK\x03\x04", b"\x1f\x8b"];
 /// Maximum length of a line in bytes.
 const MAX_LINE: u64 = 16 << 20;
 /// Maximum number of damaged lines and of unknown types to report.
@@ -52,6 +55,9 @@ impl Capture {
             reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
             if line.is_empty() {
                 break;
+            }
+            if number == 1 && ARCHIVES.iter().any(|start| line.starts_with(start)) {
+                return Err(ARCHIVE.to_owned());
             }
             if line.len() as u64 == MAX_LINE || number > MAX_LINES {
                 return Err("the capture is too large".to_owned());
@@ -323,6 +329,9 @@ mod tests {
     fn other_files_are_refused() {
         for text in [&b""[..], b"{}\n", &[0; 4096]] {
             assert_eq!(Capture::parse(text), Err(NO_CAPTURE.to_owned()));
+        }
+        for start in ARCHIVES {
+            assert_eq!(Capture::parse(&[start, &[0; 4096]].concat()), Err(ARCHIVE.to_owned()));
         }
         let newer = START.replace("\"format\":1", "\"format\":2");
         let refused = |content: &[u8]| Capture::parse(content).unwrap_err();
