@@ -10,7 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 use common::{
     assert_found, child, child_dir, entry, entry_of, get, only_file, open, open_with, run_child, temporaries,
 };
-use cudnn_store::plans::{PlanEntry, Settings, StoreErrorKind};
+use cudnn_store::plans::{PlanEntry, Settings};
+
+const FILE_SIZE_LIMIT: &str = " cannot be used: File too large (os error 27); raise the limit (ulimit -f), or ";
 
 #[test]
 fn sixteen_processes_share_an_empty_store() {
@@ -96,7 +98,7 @@ fn a_write_that_is_cut_at_any_length_changes_nothing() {
     let new = PlanEntry { plan: b"a newer plan, which is longer".into(), ..old.clone() };
     // The tag cannot be truncated either. A store without a tag writes it first.
     limit_files(10);
-    assert_eq!(store.put(&old).unwrap_err().kind(), &StoreErrorKind::FileSizeLimit);
+    assert!(store.put(&old).unwrap_err().contains(FILE_SIZE_LIMIT));
     assert_eq!(common::names(&dir, |_| true).len(), 0);
     limit_files(libc::RLIM_INFINITY);
     store.put(&old).unwrap();
@@ -106,7 +108,7 @@ fn a_write_that_is_cut_at_any_length_changes_nothing() {
         let put = store.put(&new);
         limit_files(libc::RLIM_INFINITY);
         let problem = put.unwrap_err();
-        assert_eq!(problem.kind(), &StoreErrorKind::FileSizeLimit, "{length}: {problem}");
+        assert!(problem.contains(FILE_SIZE_LIMIT), "{length}: {problem}");
         assert_found(&store, &old);
         assert!(temporaries(&dir).is_empty(), "{length}");
     }

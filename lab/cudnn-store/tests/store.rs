@@ -6,7 +6,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{assert_found, entry, entry_of, get, names, open, open_with, plans, temporaries, write_pack};
-use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, PlanSource, Settings, Store, StoreErrorKind};
+use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, PlanSource, Settings, Store};
 
 #[test]
 fn a_stored_entry_is_returned_unchanged() {
@@ -70,7 +70,7 @@ fn an_entry_that_is_larger_than_the_store_is_refused() {
     let settings = Settings { dir: Some(dir.path().to_owned()), limit: 5000, ..Settings::default() };
     let store = open_with(&settings);
     let problem = store.put(&entry_of("large", 5000)).unwrap_err();
-    assert!(matches!(problem.kind(), StoreErrorKind::TooLarge { limit: 5000, .. }), "{problem}");
+    assert!(problem.ends_with("but the limit is 5000; raise CUDNN_PLANS_LIMIT"), "{problem}");
     store.put(&entry_of("small", 4000)).unwrap();
     assert_eq!(plans(dir.path()).len(), 1);
 }
@@ -101,18 +101,18 @@ fn clear_removes_only_files_of_the_store() {
     store.put(&entry("a")).unwrap();
     std::fs::remove_file(dir.join("CACHEDIR.TAG")).unwrap();
     let problem = store.clear().unwrap_err();
-    assert_eq!(problem.kind(), &StoreErrorKind::NotAStore);
-    assert!(problem.to_string().contains(dir.to_str().unwrap()), "{problem}");
+    assert!(problem.contains("is not tagged as a plan store; no files were removed"), "{problem}");
+    assert!(problem.contains(dir.to_str().unwrap()), "{problem}");
     assert_found(&store, &entry("a"));
     open(&dir).put(&entry("b")).unwrap();
-    assert_eq!(store.clear().unwrap_err().kind(), &StoreErrorKind::NotAStore);
+    assert!(store.clear().is_err());
     for other in ["my.plan", "thesis.pdf", "tmp-notes"] {
         std::fs::remove_file(dir.join(other)).unwrap();
     }
     // On Windows, a put fails while the store's thread has the removed tag open.
     let end = Instant::now() + Duration::from_secs(20);
     while let Err(problem) = open(&dir).put(&entry("b")) {
-        assert!(problem.kind() == &StoreErrorKind::Denied && Instant::now() < end, "{problem}");
+        assert!(problem.contains("(os error 5)") && Instant::now() < end, "{problem}");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(store.clear().unwrap().entries, 2);

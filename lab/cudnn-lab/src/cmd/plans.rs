@@ -14,8 +14,7 @@ use cudnn_cli::table::table;
 use cudnn_os::trusted_files::make_readable;
 use cudnn_probe::Version;
 use cudnn_store::plans::{
-    PACK_VARIABLE, PlanEntry, PlanInfo, PlanSource, Settings, Store, StoreError, StoreErrorKind, StoredPlan, is_pack,
-    write_pack,
+    NO_DIRECTORY, PACK_VARIABLE, PlanEntry, PlanInfo, PlanSource, Settings, Store, StoredPlan, is_pack, write_pack,
 };
 use serde_json::{Value, json};
 
@@ -69,7 +68,7 @@ fn shown_version(version: u32) -> String {
 
 struct Plans {
     store: Store,
-    problems: Vec<StoreError>,
+    problems: Vec<String>,
     format: Format,
 }
 
@@ -148,7 +147,7 @@ impl Plans {
     fn report(&self, mut keys: Value, text: impl FnOnce()) -> Outcome {
         if let Some(keys) = keys.as_object_mut() {
             keys.insert("directory".to_owned(), json!(self.store.dir().map(|dir| dir.to_string_lossy())));
-            keys.insert("problems".to_owned(), self.problems.iter().map(ToString::to_string).collect());
+            keys.insert("problems".to_owned(), json!(self.problems));
         }
         self.format.report(
             || keys,
@@ -158,8 +157,7 @@ impl Plans {
             },
         );
         // Without HOME, plans are not cached, but programs work.
-        let is_warning = |problem: &StoreError| !matches!(problem.kind(), StoreErrorKind::NoDirectory);
-        if self.problems.iter().any(is_warning) { Outcome::Warnings } else { Outcome::Fine }
+        if self.problems.iter().any(|problem| problem != NO_DIRECTORY) { Outcome::Warnings } else { Outcome::Fine }
     }
 
     fn list(mut self) -> Outcome {
@@ -303,10 +301,10 @@ impl Plans {
     fn clear(self) -> CommandResult {
         if self.store.dir().is_none() {
             // The store reports problems with the directory last.
-            let reason = self.problems.into_iter().next_back().map(text_of);
+            let reason = self.problems.last().map(|problem| problem.printable());
             return Err(reason.unwrap_or_else(|| "there is no directory of plans".into()).into());
         }
-        let cleared = self.store.clear().map_err(text_of)?;
+        let cleared = self.store.clear().map_err(|problem| problem.printable())?;
         self.format.report(
             || {
                 json!({
@@ -355,16 +353,11 @@ impl Plans {
     }
 }
 
-fn text_of(problem: StoreError) -> String {
-    problem.what().printable()
-}
-
 const MAX_PROBLEMS: usize = 20;
 
-fn print_problems(problems: &[StoreError]) {
+fn print_problems(problems: &[String]) {
     for problem in problems.iter().take(MAX_PROBLEMS) {
-        labeled("warning", AnsiColor::Yellow, format_args!(": {}", problem.what().printable()));
-        outln!("  = help: {}", problem.help());
+        labeled("warning", AnsiColor::Yellow, format_args!(": {}", problem.printable()));
     }
     if let Some(more @ 1..) = problems.len().checked_sub(MAX_PROBLEMS) {
         outln!("{} not shown (`--json` lists all).", count(more, "more warning"));

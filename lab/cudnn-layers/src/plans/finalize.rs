@@ -134,7 +134,7 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
         PlanLookup::Unusable(problem) => {
             // Log this only once, because every lookup reports a truncated pack.
             if statistics::add(Event::Unusable, Duration::ZERO) {
-                state.host.warning(&problem.to_string());
+                state.host.warning(&problem);
             }
             return None;
         }

@@ -35,7 +35,7 @@ use std::ffi::CStr;
 use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_os::environment::is_secure_execution;
 use cudnn_os::exit::call_at_exit;
-use cudnn_store::plans::{Store, StoreErrorKind};
+use cudnn_store::plans::{NO_DIRECTORY, Store};
 use once_cell::race::OnceBox;
 
 use self::state::{STATE, State};
@@ -84,7 +84,7 @@ impl Layer for Plans {
         }
         // Do not read files here, because other threads wait for the layer to start.
         let (options, problems) = Options::chosen();
-        problems.iter().for_each(|problem| host.error(&problem.to_string()));
+        problems.iter().for_each(|problem| host.error(problem));
         let state = State {
             host,
             cudnn: Cudnn::new(host),
@@ -103,9 +103,9 @@ impl Layer for Plans {
         let (store, unusable) = Store::open(&options.store);
         // Packs work without a directory.
         let has_pack = store.packs().next().is_some();
-        problems.retain(|problem| !(has_pack && *problem.kind() == StoreErrorKind::NoDirectory));
+        problems.retain(|problem| !(has_pack && problem == NO_DIRECTORY));
         match problems.iter().chain(&unusable).next() {
-            Some(problem) => Err(problem.to_string()),
+            Some(problem) => Err(problem.clone()),
             None => options.summary.as_ref().map_or(Ok(()), Destination::check),
         }
     }

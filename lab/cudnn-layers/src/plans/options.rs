@@ -21,13 +21,13 @@ configured_in_code!(Options);
 
 impl Options {
     /// Reads the options from the environment. Also returns the problems with invalid values.
-    pub fn from_environment() -> (Options, Vec<cudnn_store::plans::StoreError>) {
+    pub fn from_environment() -> (Options, Vec<String>) {
         let (store, problems) = Settings::from_environment();
         let summary = std::env::var_os("CUDNN_PLANS_SUMMARY").filter(|value| !value.is_empty());
         (Options { store, summary: summary.map(|value: OsString| Destination::parse(&value)) }, problems)
     }
 
-    pub(super) fn chosen() -> (Options, Vec<cudnn_store::plans::StoreError>) {
+    pub(super) fn chosen() -> (Options, Vec<String>) {
         configured().map_or_else(Options::from_environment, |options| (options, Vec::new()))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
-use cudnn_store::plans::{Settings, Store, StoreError};
+use cudnn_store::plans::{Settings, Store};
 use once_cell::race::OnceBox;
 
 use super::environment;
@@ -32,7 +32,7 @@ pub(super) static STATE: Active<State> = Active::new();
 /// threads would have to wait if it happened at startup.
 pub(super) struct Prepared {
     outcome: Result<Ready, String>,
-    problems: Vec<StoreError>,
+    problems: Vec<String>,
     is_reported: AtomicBool,
 }
 
@@ -49,7 +49,7 @@ impl State {
             Box::new(self.prepare())
         });
         if !prepared.is_reported.swap(true, Ordering::Relaxed) {
-            prepared.problems.iter().for_each(|problem| self.host.error(&problem.to_string()));
+            prepared.problems.iter().for_each(|problem| self.host.error(problem));
             if let Err(reason) = &prepared.outcome {
                 self.host.error(&format!("plans are not cached: {reason}"));
             }

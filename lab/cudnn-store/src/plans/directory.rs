@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use cudnn_os::trusted_files::{self, Untrusted};
+use cudnn_os::trusted_files;
 
 use super::entry::{PlanEntry, PlanSource, StoredPlan};
-use super::error::{Cause, Damage, StoreError, StoreErrorKind};
+use super::error::Cause;
 use super::format::{self, MAX_ENTRY};
 use super::limit::{self, Scan};
 use super::name::{self, StoreFile};
+use super::variables::LIMIT_VARIABLE;
 
 /// The number of files that [`Store::clear`](crate::plans::Store::clear) has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl Directory {
     }
 
     /// Opens the directory if it exists.
-    pub(crate) fn open(&self) -> Result<Option<trusted_files::Directory>, StoreError> {
+    pub(crate) fn open(&self) -> Result<Option<trusted_files::Directory>, String> {
         match trusted_files::Directory::open(&self.path).map_err(Cause::from) {
             Ok(directory) => Ok(Some(directory)),
             Err(cause) if cause.is_missing() => Ok(None),
@@ -55,11 +56,11 @@ impl Directory {
     }
 
     /// Returns the entry with this key. Removes useless files.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<PlanEntry>, StoreError> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<PlanEntry>, String> {
         let Some(directory) = self.open()? else { return Ok(None) };
         let name = name::entry_name(&name::hash(key));
         let cause = match read(&directory, &name) {
-            Ok((stored, _)) if stored.entry.key != key => Damage::OtherKey.into(),
+            Ok((stored, _)) if stored.entry.key != key => Cause::other_key(),
             Ok((stored, file)) => {
                 let now = SystemTime::now();
                 if stored.last_use.is_none_or(|time| limit::is_use_to_record(time, now)) {
@@ -71,29 +72,25 @@ impl Directory {
             Err(cause) if cause.is_missing() => return Ok(None),
             Err(cause) => cause,
         };
-        if is_useless(&cause.kind) {
+        if cause.is_useless() {
             let _ = directory.remove(&name);
         }
-        Err(cause.at(&self.path.join(name)))
+        Err(cause.at_entry(&self.path.join(name)))
     }
 
     /// Writes the entry to a temporary file and renames it, so that readers never see a partial entry.
-    pub(crate) fn put(&self, entry: &PlanEntry) -> Result<(), StoreError> {
+    pub(crate) fn put(&self, entry: &PlanEntry) -> Result<(), String> {
         let name = name::entry_name(&name::hash(&entry.key));
-        self.try_put(entry, &name).map_err(|cause| {
-            let is_entry = matches!(cause.kind, StoreErrorKind::TooLarge { .. });
-            if is_entry { cause.at(&self.path.join(name)) } else { cause.at(&self.path) }
-        })
-    }
-
-    fn try_put(&self, entry: &PlanEntry, name: &str) -> Result<(), Cause> {
         let bytes = format::encode(entry);
         let size = bytes.as_ref().map_or(u64::MAX, |bytes| bytes.len() as u64);
         let limit = self.limit.min(MAX_ENTRY);
         let Some(bytes) = bytes.filter(|_| size <= limit) else {
-            return Err(StoreErrorKind::TooLarge { bytes: size, limit }.into());
+            let file = self.path.join(name);
+            let too_large = format!("would have {size} bytes, but the limit is {limit}");
+            return Err(format!("{} {too_large}; raise {LIMIT_VARIABLE}", file.display()));
         };
-        write(&self.create()?, name, &bytes)?;
+        let written = self.create().and_then(|directory| write(&directory, &name, &bytes));
+        written.map_err(|cause| cause.at(&self.path))?;
 
         let written = self.written.fetch_add(size, Ordering::Relaxed).saturating_add(size);
         let is_first = !self.was_scanned.swap(true, Ordering::Relaxed);
@@ -123,7 +120,7 @@ impl Directory {
     }
 
     /// Removes old entries and temporary files. A background thread does the same after some puts.
-    pub(crate) fn scan(&self) -> Result<Scan, StoreError> {
+    pub(crate) fn scan(&self) -> Result<Scan, String> {
         match self.open()? {
             None => Ok(Scan::default()),
             Some(directory) => {
@@ -133,7 +130,7 @@ impl Directory {
     }
 
     /// Iterates over the entries, sorted by their file names.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Result<StoredPlan, StoreError>> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Result<StoredPlan, String>> {
         std::iter::once_with(|| self.names()).flat_map(|names| {
             let (names, problem) = match names {
                 Ok(names) => (names, None),
@@ -143,7 +140,7 @@ impl Directory {
         })
     }
 
-    fn names(&self) -> Result<Vec<String>, StoreError> {
+    fn names(&self) -> Result<Vec<String>, String> {
         let Some(directory) = self.open()? else { return Ok(Vec::new()) };
         let mut names = directory.names().map_err(|error| Cause::from(error).at(&self.path))?;
         names.retain(|name| name::kind(name) == Some(StoreFile::Entry));
@@ -152,22 +149,25 @@ impl Directory {
     }
 
     /// Returns the entry with this name, or `None` if it was removed. Keeps damaged entries.
-    fn entry(&self, name: &str) -> Result<Option<StoredPlan>, StoreError> {
+    fn entry(&self, name: &str) -> Result<Option<StoredPlan>, String> {
         let Some(directory) = self.open()? else { return Ok(None) };
         match read(&directory, name) {
             Ok((stored, _)) if name::entry_name(&name::hash(&stored.entry.key)) == name => Ok(Some(stored)),
-            Ok(_) => Err(Cause::from(Damage::OtherKey).at(&self.path.join(name))),
+            Ok(_) => Err(Cause::other_key().at_entry(&self.path.join(name))),
             Err(cause) if cause.is_missing() => Ok(None),
-            Err(cause) => Err(cause.at(&self.path.join(name))),
+            Err(cause) => Err(cause.at_entry(&self.path.join(name))),
         }
     }
 
     /// Removes all entries and temporary files, if a store has created the directory.
-    pub(crate) fn clear(&self) -> Result<Cleared, StoreError> {
+    pub(crate) fn clear(&self) -> Result<Cleared, String> {
         let mut cleared = Cleared::default();
         let Some(directory) = self.open()? else { return Ok(cleared) };
         if !is_tagged(&directory) {
-            return Err(Cause::from(StoreErrorKind::NotAStore).at(&self.path));
+            return Err(format!(
+                "{} is not tagged as a plan store; no files were removed; choose a directory that was created by a plan store",
+                self.path.display()
+            ));
         }
         let mut failure = None;
         for name in directory.names().map_err(|error| Cause::from(error).at(&self.path))? {
@@ -185,24 +185,13 @@ impl Directory {
     }
 }
 
-/// Returns whether no release can use a file with this problem.
-fn is_useless(kind: &StoreErrorKind) -> bool {
-    matches!(
-        kind,
-        StoreErrorKind::Untrusted(
-            Untrusted::NotAFile | Untrusted::NotOwned { .. } | Untrusted::WritableByOthers { .. }
-        ) | StoreErrorKind::TooLarge { .. }
-            | StoreErrorKind::Damaged(_)
-    )
-}
-
 fn read(directory: &trusted_files::Directory, name: &str) -> Result<(StoredPlan, trusted_files::File), Cause> {
     let file = directory.open_file(name)?;
     let stat = file.stat()?;
     if stat.size > MAX_ENTRY {
-        return Err(StoreErrorKind::TooLarge { bytes: stat.size, limit: MAX_ENTRY }.into());
+        return Err(Cause::too_large(stat.size, MAX_ENTRY));
     }
-    let bytes = file.read(0, stat.size)?.ok_or(Damage::Size)?;
+    let bytes = file.read(0, stat.size)?.ok_or_else(Cause::wrong_size)?;
     let stored = StoredPlan {
         entry: format::decode(&bytes)?,
         source: PlanSource::Directory,

@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use super::StoreError;
-
 /// A plan with its cache key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanEntry {
@@ -48,7 +46,7 @@ pub enum PlanLookup {
     /// There is no entry with this key.
     Missing,
     /// The file of the entry cannot be used. Build the plan and [store](crate::plans::Store::put) it, which replaces the file.
-    Unusable(StoreError),
+    Unusable(String),
 }
 
 /// An entry with the place where it is stored.

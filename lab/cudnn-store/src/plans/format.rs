@@ -16,7 +16,7 @@
 use std::time::Duration;
 
 use super::entry::{PlanEntry, PlanInfo};
-use super::error::{Cause, Damage, StoreErrorKind};
+use super::error::Cause;
 use super::name::hash;
 
 /// The first bytes of an entry, which reveal transfers that change line endings.
@@ -65,21 +65,22 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<PlanEntry, Cause> {
     let mut header = Reader(bytes);
     header.start(MAGIC, VERSION)?;
     let lengths = || Some((header.u32()? as usize, header.length()?, header.length()?));
-    let (part, key, plan) = { lengths }().ok_or(Damage::Size)?;
-    let content = [HEADER, part, key, plan].into_iter().try_fold(0_usize, usize::checked_add).ok_or(Damage::Size)?;
+    let (part, key, plan) = { lengths }().ok_or_else(Cause::wrong_size)?;
+    let content =
+        [HEADER, part, key, plan].into_iter().try_fold(0_usize, usize::checked_add).ok_or_else(Cause::wrong_size)?;
     if content.checked_add(CHECKSUM) != Some(bytes.len()) {
-        return Err(Damage::Size.into());
+        return Err(Cause::wrong_size());
     }
-    let (content, checksum) = bytes.split_at_checked(content).ok_or(Damage::Size)?;
+    let (content, checksum) = bytes.split_at_checked(content).ok_or_else(Cause::wrong_size)?;
     if hash(content) != *checksum {
-        return Err(Damage::Checksum.into());
+        return Err(Cause::wrong_checksum());
     }
     let mut content = Reader(content.get(HEADER..).unwrap_or_default());
     let mut parts = || {
         let about = about(content.take(part)?)?;
         Some(PlanEntry { about, key: content.take(key)?.to_vec(), plan: content.take(plan)?.to_vec() })
     };
-    parts().ok_or_else(|| Damage::Content.into())
+    parts().ok_or_else(|| Cause::damaged("the content is inconsistent"))
 }
 
 fn about(bytes: &[u8]) -> Option<PlanInfo> {
@@ -102,12 +103,12 @@ impl<'a> Reader<'a> {
     /// Reads the start of a file. Other versions may have a different layout after it.
     pub(crate) fn start(&mut self, magic: &[u8], known: u32) -> Result<(), Cause> {
         if self.take(magic.len()) != Some(magic) {
-            return Err(Damage::NotOurs.into());
+            return Err(Cause::damaged("it is not a file of this kind"));
         }
         match self.u32() {
             Some(version) if version == known => Ok(()),
-            Some(version) if version > known => Err(StoreErrorKind::NewerFormat { version }.into()),
-            _ => Err(Damage::Content.into()),
+            Some(version) if version > known => Err(Cause::newer_format(version)),
+            _ => Err(Cause::damaged("the content is inconsistent")),
         }
     }
 

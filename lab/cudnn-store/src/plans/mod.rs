@@ -11,7 +11,7 @@
 //! store.put(&entry)?;
 //! assert!(matches!(store.get(&entry.key), PlanLookup::Found(found, _) if found == entry));
 //! # std::fs::remove_dir_all(dir).ok();
-//! # Ok::<(), cudnn_store::plans::StoreError>(())
+//! # Ok::<(), String>(())
 //! ```
 //!
 //! A [`Store`] consists of a directory with one file per entry, and of read-only packs with many entries. Any number of
@@ -30,10 +30,9 @@ mod settings;
 mod store;
 mod variables;
 
-pub use cudnn_os::trusted_files::Untrusted;
 pub use directory::Cleared;
 pub use entry::{PlanEntry, PlanInfo, PlanLookup, PlanSource, StoredPlan};
-pub use error::{Damage, StoreError, StoreErrorKind};
+pub use error::NO_DIRECTORY;
 pub use limit::Scan;
 pub use pack::{Packed, is_pack, write_pack};
 pub use settings::{DEFAULT_LIMIT, Settings, parse_size};

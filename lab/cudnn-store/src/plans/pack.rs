@@ -22,7 +22,7 @@ use cudnn_os::trusted_files::{self, File};
 use sha2::{Digest, Sha256};
 
 use super::entry::{PlanEntry, PlanInfo, PlanSource, StoredPlan};
-use super::error::{Cause, Damage, StoreError, StoreErrorKind};
+use super::error::Cause;
 use super::format::{self, MAX_ENTRY, Reader};
 use super::name::{self, Hash};
 
@@ -53,10 +53,10 @@ struct EntryRange {
 }
 
 impl Pack {
-    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let check = || -> Result<(), Cause> {
             if !path.is_absolute() {
-                return Err(StoreErrorKind::NotAbsolute.into());
+                return Err(Cause::new("is not an absolute path"));
             }
             OpenPack::open(path)?.check_index()
         };
@@ -68,19 +68,19 @@ impl Pack {
         &self.0
     }
 
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<PlanEntry>, StoreError> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<PlanEntry>, String> {
         let hash = name::hash(key);
         let find = || -> Result<Option<PlanEntry>, Cause> {
             let opened = OpenPack::open(&self.0)?;
             let Some(place) = opened.find(&hash)? else { return Ok(None) };
             let entry = opened.entry(&place)?;
-            if entry.key == key { Ok(Some(entry)) } else { Err(Damage::OtherKey.into()) }
+            if entry.key == key { Ok(Some(entry)) } else { Err(Cause::other_key()) }
         };
         find().map_err(|cause| cause.at_pack(&self.0))
     }
 
     /// Iterates over the entries. If the pack becomes unreadable, the problem is the last item.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Result<StoredPlan, StoreError>> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Result<StoredPlan, String>> {
         let mut next = Some(0);
         std::iter::from_fn(move || {
             let at = next.take()?;
@@ -95,7 +95,7 @@ impl Pack {
     }
 
     /// Returns the entry at an index. The outer error concerns the pack, and the inner error only the entry.
-    fn entry(&self, at: u64) -> Result<Option<Result<StoredPlan, StoreError>>, StoreError> {
+    fn entry(&self, at: u64) -> Result<Option<Result<StoredPlan, String>>, String> {
         let place = || -> Result<_, Cause> {
             let opened = OpenPack::open(&self.0)?;
             if at >= opened.count {
@@ -105,9 +105,9 @@ impl Pack {
             Ok(Some((opened, place)))
         };
         let Some((opened, place)) = place().map_err(|cause| cause.at_pack(&self.0))? else { return Ok(None) };
-        let entry = opened.entry(&place).and_then(|entry| {
-            if name::hash(&entry.key) == place.hash { Ok(entry) } else { Err(Damage::OtherKey.into()) }
-        });
+        let entry = opened
+            .entry(&place)
+            .and_then(|entry| if name::hash(&entry.key) == place.hash { Ok(entry) } else { Err(Cause::other_key()) });
         let stored = entry.map(|entry| StoredPlan {
             entry,
             source: PlanSource::Pack(self.0.clone()),
@@ -123,17 +123,19 @@ impl OpenPack {
     fn open(path: &Path) -> Result<Self, Cause> {
         let file = trusted_files::open(path)?;
         let size = file.stat()?.size;
-        let header = file.read(0, HEADER)?.ok_or(Damage::NotOurs)?;
+        // Recreating the pack would overwrite an unrelated file.
+        let not_a_pack = || Cause::new("is not a pack");
+        let header = file.read(0, HEADER)?.filter(|header| is_pack(header)).ok_or_else(not_a_pack)?;
         let mut header = Reader(&header);
-        let start = header.array::<CHECKED>().ok_or(Damage::NotOurs)?;
-        let checksum = header.array().ok_or(Damage::NotOurs)?;
+        let start = header.array::<CHECKED>().ok_or_else(not_a_pack)?;
+        let checksum = header.array().ok_or_else(not_a_pack)?;
         let mut fields = Reader(&start);
         fields.start(MAGIC, VERSION)?;
         let (Some(0), Some(count), Some(length)) = (fields.u32(), fields.u64(), fields.u64()) else {
-            return Err(Damage::Content.into());
+            return Err(Cause::damaged("the content is inconsistent"));
         };
         if length != size || count > MAX_ENTRIES || count * PLACE > size - HEADER {
-            return Err(Damage::Size.into());
+            return Err(Cause::wrong_size());
         }
         Ok(OpenPack { file, size, count, start, checksum })
     }
@@ -144,20 +146,20 @@ impl OpenPack {
         hasher.update(self.start);
         let (mut at, end) = (HEADER, HEADER + self.count * PLACE);
         while at < end {
-            let part = self.file.read(at, STEP.min(end - at))?.ok_or(Damage::Size)?;
+            let part = self.file.read(at, STEP.min(end - at))?.ok_or_else(Cause::wrong_size)?;
             hasher.update(&part);
             at += STEP;
         }
         let checksum: Hash = hasher.finalize().into();
-        if checksum == self.checksum { Ok(()) } else { Err(Damage::Checksum.into()) }
+        if checksum == self.checksum { Ok(()) } else { Err(Cause::wrong_checksum()) }
     }
 
     fn place(&self, at: u64) -> Result<EntryRange, Cause> {
-        let place = self.file.read(HEADER + at * PLACE, PLACE)?.ok_or(Damage::Size)?;
+        let place = self.file.read(HEADER + at * PLACE, PLACE)?.ok_or_else(Cause::wrong_size)?;
         let mut place = Reader(&place);
         match (place.array(), place.u64(), place.u64()) {
             (Some(hash), Some(offset), Some(length)) => Ok(EntryRange { hash, offset, length }),
-            _ => Err(Damage::Size.into()),
+            _ => Err(Cause::wrong_size()),
         }
     }
 
@@ -177,12 +179,12 @@ impl OpenPack {
 
     fn entry(&self, place: &EntryRange) -> Result<PlanEntry, Cause> {
         if place.length > MAX_ENTRY {
-            return Err(StoreErrorKind::TooLarge { bytes: place.length, limit: MAX_ENTRY }.into());
+            return Err(Cause::too_large(place.length, MAX_ENTRY));
         }
         if place.offset.checked_add(place.length).is_none_or(|end| end > self.size) {
-            return Err(Damage::Size.into());
+            return Err(Cause::wrong_size());
         }
-        let bytes = self.file.read(place.offset, place.length)?.ok_or(Damage::Size)?;
+        let bytes = self.file.read(place.offset, place.length)?.ok_or_else(Cause::wrong_size)?;
         format::decode(&bytes)
     }
 }

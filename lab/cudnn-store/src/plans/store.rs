@@ -6,7 +6,7 @@ use super::directory::{Cleared, Directory};
 use cudnn_os::cancel::ThreadStateGuard;
 
 use super::entry::{PlanEntry, PlanLookup, PlanSource, StoredPlan};
-use super::error::{Cause, StoreError, StoreErrorKind};
+use super::error::Cause;
 use super::limit::Scan;
 use super::pack::Pack;
 use super::settings::Settings;
@@ -20,7 +20,7 @@ pub struct Store {
 impl Store {
     /// Opens a store without the parts that cannot be used, which are returned as problems. The first
     /// [`put`](Store::put) creates a missing directory.
-    pub fn open(settings: &Settings) -> (Self, Vec<StoreError>) {
+    pub fn open(settings: &Settings) -> (Self, Vec<String>) {
         let _guard = ThreadStateGuard::new();
         let mut problems = Vec::new();
         let mut store = Store { directory: None, packs: Vec::new() };
@@ -35,7 +35,7 @@ impl Store {
             let opened = if path.is_absolute() {
                 directory.open().map(drop)
             } else {
-                Err(Cause::from(StoreErrorKind::NotAbsolute).at(path))
+                Err(Cause::new("is not an absolute path").at(path))
             };
             match opened {
                 Ok(()) => store.directory = Some(directory),
@@ -84,7 +84,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the reason for a failure, after which the directory is unchanged.
-    pub fn put(&self, entry: &PlanEntry) -> Result<(), StoreError> {
+    pub fn put(&self, entry: &PlanEntry) -> Result<(), String> {
         let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(()), |directory| directory.put(entry))
     }
@@ -99,7 +99,7 @@ impl Store {
 
     /// Reads and verifies all entries one at a time, first in the packs and then in the directory. Damaged entries are
     /// returned as problems and are not removed.
-    pub fn entries(&self) -> impl Iterator<Item = Result<StoredPlan, StoreError>> {
+    pub fn entries(&self) -> impl Iterator<Item = Result<StoredPlan, String>> {
         let packed = self.packs.iter().flat_map(Pack::entries);
         let mut entries = packed.chain(self.directory.iter().flat_map(Directory::entries));
         std::iter::from_fn(move || {
@@ -112,7 +112,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the reason why the directory could not be read.
-    pub fn scan(&self) -> Result<Scan, StoreError> {
+    pub fn scan(&self) -> Result<Scan, String> {
         let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(Scan::default()), Directory::scan)
     }
@@ -120,8 +120,8 @@ impl Store {
     /// Removes all entries and temporary files from the directory, but no other files.
     ///
     /// # Errors
-    /// Returns [`StoreErrorKind::NotAStore`] and removes no files if the directory was not created by a store.
-    pub fn clear(&self) -> Result<Cleared, StoreError> {
+    /// Removes no files if the directory was not created by a store.
+    pub fn clear(&self) -> Result<Cleared, String> {
         let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(Cleared::default()), Directory::clear)
     }

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use cudnn_os::trusted_files::make_readable;
-use cudnn_store::plans::{self, Packed, PlanEntry, PlanInfo, PlanLookup, Settings, Store, StoreError};
+use cudnn_store::plans::{self, Packed, PlanEntry, PlanInfo, PlanLookup, Settings, Store};
 
 pub(crate) fn entry(key: &str) -> PlanEntry {
     let about = PlanInfo {
@@ -38,13 +38,13 @@ pub(crate) fn open_with(settings: &Settings) -> Store {
     store
 }
 
-pub(crate) fn problem_of(dir: &Path) -> StoreError {
+pub(crate) fn problem_of(dir: &Path) -> String {
     let (store, mut problems) = Store::open(&Settings { dir: Some(dir.to_owned()), ..Settings::default() });
     assert_eq!((store.dir(), problems.len()), (None, 1), "{problems:?}");
     problems.remove(0)
 }
 
-pub(crate) fn get(store: &Store, expected: &PlanEntry) -> Option<Result<(), StoreError>> {
+pub(crate) fn get(store: &Store, expected: &PlanEntry) -> Option<Result<(), String>> {
     match store.get(&expected.key) {
         PlanLookup::Missing => None,
         PlanLookup::Found(found, _) if found == *expected => Some(Ok(())),
