@@ -206,8 +206,6 @@ def main():
     print(f"\nReports of `validate` and `explain`: {len(reports)}")
     for name in reports[:4]:
         print(f"\n{os.path.basename(name)}\n```text\n{open(name, errors='replace').read()[:1500]}\n```")
-    with open(f"{scratch}/store/summary") if os.path.exists(f"{scratch}/store/summary") else open(os.devnull) as summary:
-        print(summary.read())
 
 
 main()

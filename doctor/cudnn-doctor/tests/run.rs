@@ -426,7 +426,6 @@ fn options_without_effect_are_rejected() {
         ("plans", "CUDNN_PLANS_DIR", "relative", "relative is not an absolute path"),
         ("plans", "CUDNN_PLANS_LIMIT", "much", "is not a size"),
         ("plans", "CUDNN_PLANS_PACK", "/nowhere/pack", "/nowhere/pack"),
-        ("plans", "CUDNN_PLANS_SUMMARY", "/nowhere/p", "cannot write /nowhere/p: No such file"),
         ("trace", "CUDNN_TRACE_LIMIT", "much", "is not a size"),
         ("trace", "CUDNN_TRACE_LINES", "/nowhere/l", "cannot write /nowhere/l: No such file"),
         ("trace", "CUDNN_TRACE_SUMMARY", "/nowhere/s", "cannot write /nowhere/s: No such file"),

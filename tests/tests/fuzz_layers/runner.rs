@@ -160,7 +160,6 @@ impl Runner {
             ("CUDNN_CAPTURE", "app.cudnncap"),
             ("CUDNN_EXPLAIN_OUTPUT", "explain.txt"),
             ("CUDNN_VALIDATE", "validate.txt"),
-            ("CUDNN_PLANS_SUMMARY", "plans.txt"),
         ] {
             command.env(variable, file(name));
         }

@@ -129,7 +129,7 @@ fn plans_of_the_frontend_are_cached() {
     {
         let expected = if start == "cold" { (kept, 0) } else { (0, kept) };
         let store = real.dir.path().join("plans");
-        let variables = [("CUDNN_PLANS_SUMMARY", Path::new("stderr")), ("CUDNN_PLANS_DIR", &store)];
+        let variables = [("CUDNN_LOGLEVEL_DBG", Path::new("3")), ("CUDNN_PLANS_DIR", &store)];
         let output = frontend.run(real, "validate,plans", &variables);
         assert_eq!(messages(&output), Vec::<String>::new(), "{start}: {output:#?}");
         assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{start}: {output:#?}");

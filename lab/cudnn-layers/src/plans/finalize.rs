@@ -1,7 +1,7 @@
 //! Finalizes plans: restores them from the cache, or lets cuDNN build them and caches them.
 
 use std::borrow::Cow;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cudnn_os::cancel::ThreadStateGuard;
@@ -15,15 +15,19 @@ use super::key::{DeviceSource, Key, NO_CONFIGURATION, NotCached};
 use super::plan_json::PlanJson;
 use super::restored::{self, Restored, built};
 use super::state::State;
-use super::statistics::{self, Event};
 use super::variables::Variables;
 use crate::cudnn::{ABSENT, Cudnn, UNCLEAR};
 use crate::last_error::{hide_errors, own_calls};
 use crate::plan_configurations::{PlanConfiguration, PlanConfigurations};
+use crate::report::Shown;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, UNSEEN};
+use crate::written::WrittenRecords;
 
 type Status = cudnnStatus_t;
+
+/// The problems with cached plans in the log.
+pub(super) static PROBLEMS: WrittenRecords = WrittenRecords::at_most(1000);
 
 pub(super) static CONFIGURATIONS: PlanConfigurations<Result<Configuration, NotCached>> = PlanConfigurations::new();
 
@@ -76,12 +80,8 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
     if status == Status::CUDNN_STATUS_SUCCESS {
         shadow::finalized(descriptor);
         match key {
-            Some(Ok(key)) => {
-                let start = Instant::now();
-                cache_plan(state, key, descriptor, duration);
-                statistics::add(Event::Cached, looked_up + start.elapsed());
-            }
-            Some(Err(reason)) => report_not_cached(state, reason),
+            Some(Ok(key)) => cache_plan(state, key, descriptor, duration),
+            Some(Err(reason)) => report_not_cached(state, &reason),
             None => {}
         }
     }
@@ -97,10 +97,8 @@ const LOADED_BEFORE: NotCached =
 const NO_STORE: NotCached = Cow::Borrowed("the plan store or cuDNN's files cannot be used");
 const OTHER_PLAN: NotCached = Cow::Borrowed("the plan's JSON describes a different graph, engine or device");
 
-fn report_not_cached(state: &State, reason: NotCached) {
-    if statistics::add(Event::NotCached(reason.clone()), Duration::ZERO) {
-        state.host.info(&format!("plan not cached: {reason}"));
-    }
+fn report_not_cached(state: &State, reason: &str) {
+    state.host.info(&format!("plan not cached: {reason}"));
 }
 
 fn key(
@@ -132,8 +130,8 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
         PlanLookup::Found(entry, _) => entry,
         PlanLookup::Missing => return None,
         PlanLookup::Unusable(problem) => {
-            // Log this only once, because every lookup reports a truncated pack.
-            if statistics::add(Event::Unusable, Duration::ZERO) {
+            // Every lookup reports a truncated pack.
+            if PROBLEMS.add(&problem).is_some() {
                 state.host.warning(&problem);
             }
             return None;
@@ -149,12 +147,11 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
     let plan = json.and_then(|json| hide_errors(&state.cudnn, || restore(&state.cudnn, key, &json, workspace_size)));
     match plan {
         Ok(plan) => {
-            statistics::add(Event::Restored, start.elapsed());
-            statistics::add(Event::Saved, entry.about.build_time);
+            let (restoring, building) = (Shown(start.elapsed()), Shown(entry.about.build_time));
+            state.host.info(&format!("plan restored in {restoring} instead of {building}: {}", entry.about.label));
             Some(plan)
         }
         Err(status) => {
-            statistics::add(Event::Unusable, Duration::ZERO);
             state.host.warning(&format!("cuDNN cannot restore a cached plan ({status:?}): {}", entry.about.label));
             None
         }
@@ -191,13 +188,12 @@ fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
         Ok::<_, Status>((size, built.text(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)?))
     });
     let Ok((workspace_size, plan)) = read else { return };
-    let Some(json) = PlanJson::parse(&plan) else { return report_not_cached(state, OTHER_PLAN) };
+    let Some(json) = PlanJson::parse(&plan) else { return report_not_cached(state, &OTHER_PLAN) };
     if !json.has_code() {
-        statistics::add(Event::Precompiled, build_time);
-        return;
+        return state.host.info("plan needs no cache: its engine compiles no code");
     }
     if json.graph != key.graph || json.engine() != Some(key.engine) || !json.is_for(&key.device) {
-        return report_not_cached(state, OTHER_PLAN);
+        return report_not_cached(state, &OTHER_PLAN);
     }
     let about = PlanInfo {
         label: shadow::label(descriptor).as_deref().unwrap_or_default().to_owned(),
@@ -208,19 +204,17 @@ fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
     };
     // Another thread may have changed a variable while cuDNN compiled the plan.
     if state.variables.as_ref().is_none_or(Variables::have_changed) {
-        return report_not_cached(state, CHANGED_VARIABLES);
+        return report_not_cached(state, &CHANGED_VARIABLES);
     }
     let Some(ready) = state.ready() else { return };
-    match ready.store.put(&PlanEntry { key: key.bytes, plan, about }) {
-        Ok(()) => _ = statistics::add(Event::Built, build_time),
+    let entry = PlanEntry { key: key.bytes, plan, about };
+    match ready.store.put(&entry) {
+        Ok(()) => state.host.info(&format!("plan built in {} and cached: {}", Shown(build_time), entry.about.label)),
         Err(problem) => {
             let text = format!("plan not cached: {problem}");
             // Log the first problem as an error, which is printed to stderr without a log.
-            if statistics::add(Event::NotWritten, build_time) {
-                state.host.error(&text)
-            } else {
-                state.host.info(&text)
-            }
+            static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+            if IS_REPORTED.swap(true, Ordering::Relaxed) { state.host.info(&text) } else { state.host.error(&text) }
         }
     }
 }

@@ -27,14 +27,12 @@ mod plan_json;
 mod recorded;
 mod restored;
 mod state;
-mod statistics;
 mod variables;
 
 use std::ffi::CStr;
 
 use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_os::environment::is_secure_execution;
-use cudnn_os::exit::call_at_exit;
 use cudnn_store::plans::{NO_DIRECTORY, Store};
 use once_cell::race::OnceBox;
 
@@ -43,13 +41,11 @@ use self::variables::Variables;
 use crate::cudnn::Cudnn;
 use crate::follow;
 use crate::fork::{AtFork, Rank};
-use crate::report::{process_name, save_working_dir, write_summary};
 use crate::wrappers::{Id, intercept};
 
 pub use self::options::{Options, configure};
 pub use self::recorded::{Recorded, device_name, environment};
 pub use self::variables::{VariableUse, variable_use};
-pub use crate::report::Destination;
 
 /// Caches and restores execution plans.
 #[derive(Debug)]
@@ -60,7 +56,6 @@ const FIRST_RELEASE: u32 = 91_000;
 
 impl Layer for Plans {
     fn begin(host: Host) -> Result<Self, String> {
-        save_working_dir();
         if is_secure_execution() {
             return Err("plans from a less privileged user are not loaded in secure-execution mode".into());
         }
@@ -90,11 +85,9 @@ impl Layer for Plans {
             cudnn: Cudnn::new(host),
             variables: Variables::at_load(host),
             settings: options.store,
-            summary: options.summary,
             prepared: OnceBox::new(),
         };
         STATE.begin("plans", state, Rank::Plans, &AT_FORK)?;
-        call_at_exit(at_exit);
         Ok(Plans(()))
     }
 
@@ -106,7 +99,7 @@ impl Layer for Plans {
         problems.retain(|problem| !(has_pack && problem == NO_DIRECTORY));
         match problems.iter().chain(&unusable).next() {
             Some(problem) => Err(problem.clone()),
-            None => options.summary.as_ref().map_or(Ok(()), Destination::check),
+            None => Ok(()),
         }
     }
 
@@ -116,27 +109,21 @@ impl Layer for Plans {
     }
 }
 
-/// A forked child inherits descriptors, but counts its own plans.
 static AT_FORK: &[AtFork] =
-    &[AtFork::Inherited(finalize::CONFIGURATIONS.table()), AtFork::Emptied(&statistics::COUNTS)];
-
-extern "C" fn at_exit() {
-    let Some(state) = STATE.get() else { return };
-    let Some(destination) = &state.summary else { return };
-    let title = format!("cudnn-plans summary for process {}, {}", std::process::id(), process_name(state.host));
-    write_summary(state.host, destination, &statistics::report(&title));
-}
+    &[AtFork::Inherited(finalize::CONFIGURATIONS.table()), AtFork::Inherited(finalize::PROBLEMS.lock())];
 
 #[cfg(test)]
 mod tests {
+    use cudnn_store::plans::Settings;
+
     use super::*;
 
     #[test]
     fn a_check_does_not_use_up_the_options_of_the_program() {
-        configure(Options { summary: Some(Destination::File("/nowhere/summary".into())), ..Options::default() });
+        configure(Options { store: Settings { dir: Some("relative".into()), ..Settings::default() } });
         for _ in 0..2 {
             let reason = Plans::check().err().unwrap_or_default();
-            assert!(reason.contains("/nowhere/summary"), "{reason}");
+            assert!(reason.contains("relative is not an absolute path"), "{reason}");
         }
     }
 }

@@ -12,7 +12,6 @@ use super::environment;
 use super::variables::Variables;
 use crate::active::Active;
 use crate::cudnn::Cudnn;
-use crate::report::Destination;
 
 pub(super) struct State {
     pub(super) host: Host,
@@ -20,7 +19,6 @@ pub(super) struct State {
     /// The variables that plans depend on, or `None` if the values that cuDNN read are unknown.
     pub(super) variables: Option<Variables>,
     pub(super) settings: Settings,
-    pub(super) summary: Option<Destination>,
     /// Several threads may prepare this at the same time, and the first result is used. With a lock, a forked child
     /// could wait forever for a thread of the parent.
     pub(super) prepared: OnceBox<Prepared>,
