@@ -1,4 +1,4 @@
-//! Writes the comment at the top of a program, in the form of a bug report.
+//! Writes the comment at the top of a program.
 
 use cudnn_backend::first_reason;
 use cudnn_store::captures::Status;
@@ -14,52 +14,39 @@ pub(super) const MARKER: &str = "Written by cudnn-lab emit.";
 /// Returns the lines of the comment. `how_to_run` contains the commands for the language.
 pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&str>) -> Vec<String> {
     let subject = if case.failure.is_some() { "descriptors of" } else { "graph" };
+    let gpu = case.captured.device.as_deref().and_then(device::name);
+    let (cudnn, cuda) = (Release::from_number(case.start.cudnn as u32), case.start.cudart);
     let mut lines = vec![
         MARKER.to_owned(),
         String::new(),
-        "Describe the bug".to_owned(),
-        format!("  The {subject} {} ({})", quoted(&case.captured.label), case.graph().id()),
-        format!("  What happens: {}", symptom(case)),
-        format!("  What is expected: {}", expectation(case)),
-        "  Last known working version: [cuDNN version, for a regression]".to_owned(),
+        format!("The {subject} {} ({})", quoted(&case.captured.label), case.graph().id()),
+        format!("Captured with cuDNN {cudnn} for CUDA {}.{}: {}", cuda / 1000, cuda / 10 % 100, result(case)),
+        format!("GPU: {}", gpu.map_or_else(|| "unknown; planned for an H200".to_owned(), |name| quoted(&name))),
         String::new(),
-        "System environment".to_owned(),
-        format!("  cuDNN {} for CUDA {}", Release::from_number(case.start.cudnn as u32), cuda(case.start.cudart)),
     ];
-    match (&case.captured.device, &case.failure) {
-        (Some(device), _) => lines.push(format!("  GPU: {}", gpu(device))),
-        (None, None) => lines.push("  GPU: unknown; planned for an H200".to_owned()),
-        (None, Some(_)) => lines.push("  GPU: [name]".to_owned()),
-    }
-    lines.extend([
-        "  [CUDA driver, operating system, compiler, framework]".to_owned(),
-        "  Log: [the file be.log, after CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=be.log]".to_owned(),
-        String::new(),
-        "To reproduce".to_owned(),
-    ]);
-    lines.extend(how_to_run.iter().map(|line| format!("  {line}")));
-    lines.push(String::new());
-    if case.failure.is_some() {
-        lines.push(
-            "The program makes the same calls in the same order, and prints the status and the reason.".to_owned(),
-        );
-        return lines;
-    }
-    let (data, results) = if case.values.before.is_empty() {
-        ("small integers", "a checksum of every tensor that the plan has changed.")
-    } else {
-        ("the captured values", "whether the plan computes the captured results.")
-    };
-    lines.extend([
-        "The program prints the status, the engine and the workspace of the plan. With a GPU it also executes"
-            .to_owned(),
-        format!("the plan on {data}, and prints {results}"),
-        "Without a GPU it plans for the GPU above, which needs cuDNN 9.8 or newer.".to_owned(),
-    ]);
-    if let Some(reason) = cannot_execute {
-        lines.push(format!("It does not execute the plan: {}.", quoted(reason)));
+    lines.extend(how_to_run.iter().map(|line| (*line).to_owned()));
+    if case.failure.is_none() {
+        let data = if case.values.before.is_empty() { "small integers" } else { "the captured values" };
+        lines.push(match cannot_execute {
+            Some(reason) => format!("The program does not execute the plan: {}.", quoted(reason)),
+            None => format!("With a GPU, the program executes the plan on {data}."),
+        });
     }
     lines
+}
+
+/// Returns what happened in the captured program.
+fn result(case: &Case) -> String {
+    let captured = &case.captured;
+    let (call, status, reason) = match (&case.failure, &captured.plan, &captured.execution) {
+        (Some(failure), ..) => (failure.call.as_str(), failure.status, failure.reason.as_ref()),
+        (_, _, Some(execution)) if execution.status != Status::SUCCESS => {
+            ("cudnnBackendExecute", execution.status, None)
+        }
+        (_, Some(plan), _) => ("cudnnBackendFinalize", plan.status, plan.reason.as_ref()),
+        _ => return "the capture has no plan of the graph".to_owned(),
+    };
+    format!("{} returned {}", quoted(call), failed(status, reason))
 }
 
 fn failed(status: Status, reason: Option<&String>) -> String {
@@ -71,45 +58,6 @@ fn failed(status: Status, reason: Option<&String>) -> String {
         quoted(&format!("CUDNN_STATUS_{status}"))
     };
     format!("{status}{reason}")
-}
-
-fn symptom(case: &Case) -> String {
-    match (&case.failure, &case.captured.plan, &case.captured.execution) {
-        (Some(failure), ..) => {
-            format!("{} returns {}", quoted(&failure.call), failed(failure.status, failure.reason.as_ref()))
-        }
-        (_, _, Some(execution)) if execution.status != Status::SUCCESS => {
-            format!("cudnnBackendExecute returns {}.", failed(execution.status, None))
-        }
-        (_, Some(plan), _) if plan.status != Status::SUCCESS => {
-            format!("the plan cannot be built, {}", failed(plan.status, plan.reason.as_ref()))
-        }
-        (_, Some(plan), _) => {
-            let engine = plan.engine.as_ref().map_or(String::new(), |engine| format!(" with engine {}", engine.index));
-            let workspace = plan.workspace.map_or(String::new(), |bytes| format!(", workspace {bytes} bytes"));
-            format!("the plan is built{engine}{workspace}. [Describe what is wrong.]")
-        }
-        _ => "the capture has no plan of the graph. [Describe what is wrong.]".to_owned(),
-    }
-}
-
-fn expectation(case: &Case) -> &'static str {
-    let execution = case.captured.execution.as_ref().is_none_or(|execution| execution.status == Status::SUCCESS);
-    if case.failure.is_some() {
-        "[Describe why the call is valid, or how the reason is misleading.]"
-    } else if execution && case.captured.plan.as_ref().is_none_or(|plan| plan.status == Status::SUCCESS) {
-        "[Describe the correct result.]"
-    } else {
-        "the graph is planned and executed."
-    }
-}
-
-fn cuda(version: usize) -> String {
-    format!("{}.{}", version / 1000, version / 10 % 100)
-}
-
-fn gpu(description: &str) -> String {
-    device::name(description).map_or_else(|| "unknown".to_owned(), |name| quoted(&name))
 }
 
 #[cfg(test)]

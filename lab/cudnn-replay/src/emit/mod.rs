@@ -10,7 +10,7 @@
 //! | `constants` | the names of numbers in cudnn.h |
 //! | `elements` | the elements of an attribute as numbers, descriptors or bytes |
 //! | `memory` | buffers for the tensors, and the numbers to fill them with |
-//! | `header` | the comment at the top, in the form of a bug report |
+//! | `header` | the comment at the top |
 //! | `escape` | quotes texts from the capture |
 //! | `syntax` | the template, the statements and the options, from literals of a language |
 //! | `cpp`, `python` | the languages |
