@@ -126,7 +126,9 @@ impl Output<'_> {
         let help = match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; free some space, or name a file on another disk",
             ErrorKind::FileTooLarge => "; raise the limit (ulimit -f)",
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "; name a file that this user can write",
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                "; name a file in a directory that this user can write to"
+            }
             _ => "",
         };
         format!("cannot {what} {}: {error}{help}", self.file.printable())
@@ -259,9 +261,15 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, "Dear friend").unwrap();
         let output = Output { file: &file, kind: &LETTER, inputs: &[], force: false };
-        let failed = output.write(|file| file.write_all(b"Dear r").and(Err::<(), _>(ErrorKind::StorageFull.into())));
-        let expected = "no storage space; free some space, or name a file on another disk";
-        assert_eq!(failed.unwrap_err(), format!("cannot write {}: {expected}", file.display()));
+        for (kind, expected) in [
+            (ErrorKind::StorageFull, "no storage space; free some space, or name a file on another disk"),
+            (ErrorKind::FileTooLarge, "file too large; raise the limit (ulimit -f)"),
+            (ErrorKind::PermissionDenied, "permission denied; name a file in a directory that this user can write to"),
+            (ErrorKind::Other, "other error"),
+        ] {
+            let failed = output.write(|file| file.write_all(b"Dear r").and(Err::<(), _>(kind.into())));
+            assert_eq!(failed.unwrap_err(), format!("cannot write {}: {expected}", file.display()));
+        }
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "Dear friend");
         std::fs::write(&file, "other").unwrap();
         assert!(output.write(|file| file.write_all(b"Dear reader")).is_err());
