@@ -862,6 +862,13 @@ fn root_runs_no_code_that_another_user_can_change() {
         ("chgrp 65534 env; chmod 770 env".to_owned(), "env"),
         // Python adds these directories to its search path, and pip imports from them.
         (format!("mkdir project; chown 65534 project; echo $PWD/project >{site}/x.pth"), "project"),
+        // These end the line for some Pythons, and the mark at the start is skipped by some.
+        (format!("mkdir project; chown 65534 project; printf '# x\\r%s\\n' $PWD/project >{site}/x.pth"), "project"),
+        (format!("mkdir project; chown 65534 project; printf '# x\\f%s\\n' $PWD/project >{site}/x.pth"), "project"),
+        (
+            format!("mkdir project; chown 65534 project; printf '\\357\\273\\277%s\\n' $PWD/project >{site}/x.pth"),
+            "project",
+        ),
         (format!("mkdir -p project/keyring; chown 65534 project/keyring; echo $PWD/project >{site}/x.pth"), "keyring"),
         (
             format!(

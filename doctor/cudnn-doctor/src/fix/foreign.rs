@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_os::rights::{is_only_of_root, is_sticky_of_root};
 use cudnn_probe::canonicalize;
+use cudnn_rules::packages::PYTHON_LINE_ENDS;
 
 /// The maximum number of files to examine.
 const MAX_FILES: usize = 1_000_000;
@@ -81,12 +82,14 @@ fn changed_among(mut dirs: Vec<PathBuf>, max: usize) -> Option<Distrust> {
 }
 
 /// Returns the existing and missing paths that this file adds to Python's search path: the lines of a `.pth` file, and
-/// quoted paths, as in finders of editable packages.
+/// quoted paths, as in finders of editable packages. Pythons differ in what ends a line, and in skipping a byte order mark.
 fn named_in(file: &Path) -> Vec<PathBuf> {
     const MAX_LEN: u64 = 4 << 20;
     let text = cudnn_probe::read_bounded(file, MAX_LEN).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', '"', '\'']));
+    let lines = text.lines().chain(text.split(PYTHON_LINE_ENDS));
+    let lines = lines.flat_map(|line| [line, line.trim_start_matches('\u{feff}')]);
+    let lines = lines.map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', '"', '\'']));
     let quoted = text.split(['\'', '"']).filter(|text| text.starts_with('/') && text.len() > 1);
     let dir = file.parent().unwrap_or(Path::new("/"));
     lines.chain(quoted).map(|path| dir.join(path)).collect()

@@ -10,7 +10,8 @@ use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::read_start;
 use cudnn_probe::read_bounded;
 use cudnn_rules::packages::{
-    CONDA_ROOTS, conda_settings, entries, pip_settings, pixi_settings, uv_project_settings, uv_settings,
+    CONDA_ROOTS, PYTHON_LINE_ENDS, conda_settings, entries, pip_settings, pixi_settings, uv_project_settings,
+    uv_settings,
 };
 use percent_encoding::percent_decode_str;
 
@@ -167,12 +168,42 @@ fn text_of(file: &Path) -> Result<String, String> {
     if declarations.any(|line| !line.contains("utf-8") && !line.contains("utf8")) {
         return Err("declares an encoding that is not known to be UTF-8".to_owned());
     }
+    let ends_a_line = |character: char| character != '\n' && PYTHON_LINE_ENDS.contains(&character);
+    if text.replace("\r\n", "\n").contains(ends_a_line) {
+        return Err("contains a character that ends a line only for some programs".to_owned());
+    }
+    if lines_of(&text).any(|line| quoted_in(line).is_none()) {
+        return Err("contains a quote within a word".to_owned());
+    }
     // Variables, escaped characters, and lines that are continued.
     let special = lines_of(&text).flat_map(str::chars).find(|character| ['$', '\\'].contains(character));
     match special {
         Some(character) => Err(format!("contains `{character}`")),
         None => Ok(text),
     }
+}
+
+/// Returns the texts in quotes, or `None` if a quote is within a word, where pip joins the parts like a shell does.
+fn quoted_in(line: &str) -> Option<Vec<&str>> {
+    let is_outside = |character: Option<char>, separators: &str| {
+        character.is_none_or(|character| character.is_whitespace() || separators.contains(character))
+    };
+    let mut quoted = Vec::new();
+    // A comment may contain single quotes.
+    let mut rest = line.split(" #").next().unwrap_or_default();
+    while let Some(start) = rest.find(['"', '\'']) {
+        let (before, after) = rest.split_at_checked(start)?;
+        let quote = after.chars().next()?;
+        let after = after.strip_prefix(quote)?;
+        let (text, after) = after.split_once(quote)?;
+        let is_key = after.starts_with(": ") || after == ":";
+        if !is_outside(before.chars().next_back(), "=,[{(") || !is_key && !is_outside(after.chars().next(), ",]});") {
+            return None;
+        }
+        quoted.push(text);
+        rest = after;
+    }
+    Some(quoted)
 }
 
 fn lines_of(text: &str) -> impl Iterator<Item = &str> {
@@ -188,7 +219,8 @@ fn paths_in(text: &str, dir: &Path) -> Result<Vec<PathBuf>, String> {
     for line in lines_of(text) {
         // `~=` compares versions.
         let line = line.replace("~=", "==");
-        for word in words_in(&line) {
+        let quoted = quoted_in(&line).unwrap_or_default().into_iter().map(str::to_owned);
+        for word in words_in(&line).into_iter().chain(quoted) {
             match word.strip_prefix('~') {
                 Some("") => paths.push(home.clone()),
                 Some(rest) => match rest.strip_prefix('/') {

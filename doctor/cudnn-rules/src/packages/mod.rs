@@ -36,7 +36,7 @@ pub use apt::{hold, restore as restore_system_packages};
 pub use aside::Aside;
 
 pub use change::{PackageChange, Pip, Site, explain_read_only};
-pub use decisions::{UV_DIRS, forbidding, uv_project_settings, uv_working_dir};
+pub use decisions::{PYTHON_LINE_ENDS, UV_DIRS, forbidding, uv_project_settings, uv_working_dir};
 pub use dirs::data_dir;
 pub(crate) use dirs::{dangling_dirs, dirs_of_wheels, named_data_dir};
 pub use dirs::{entries, user_base};

@@ -15,6 +15,7 @@ fn paths_are_found_in_all_notations_of_settings() {
         "package@git+file:///own/x",
         "[tool.uv]\nindex = [{ name = \"own\", url = \"file:///own/x\" }]",
         "-c x",
+        "-f '/own/x'",
     ] {
         let found = paths_in(text, Path::new("/own")).unwrap();
         assert!(found.contains(&PathBuf::from("/own/x")), "{text}: {found:?}");
@@ -25,6 +26,8 @@ fn paths_are_found_in_all_notations_of_settings() {
     assert!(several.iter().all(|path| path.starts_with("/tmp/a") || path.starts_with("/tmp/b")), "{several:?}");
     let with_space = paths_in("find-links = /own dir/x", Path::new("/")).unwrap();
     assert!(with_space.contains(&PathBuf::from("/own dir/x")), "{with_space:?}");
+    let quoted = paths_in("-f \"/own a=b, c/x\"", Path::new("/")).unwrap();
+    assert!(quoted.contains(&PathBuf::from("/own a=b, c/x")), "{quoted:?}");
     // Comments contain no sources, and the root directory is not one.
     let none = paths_in("# /own/x\n; /own/x\nprefix = /\n", Path::new("/etc")).unwrap();
     assert!(none.iter().all(|path| path.starts_with("/etc") && path != Path::new("/etc")), "{none:?}");
@@ -78,8 +81,19 @@ fn text_that_is_not_understood_is_refused() {
         (b"# Ren\xe9\n", "is not UTF-8"),
         (&utf_16, "is not UTF-8"),
         (b"# coding: utf-7\n-f +AC8-own\n", "declares an encoding"),
+        (b"# x\r-f /own\n", "ends a line only for some programs"),
+        (b"# x\x0c-f /own\n", "ends a line only for some programs"),
+        ("# x\u{2028}-f /own\n".as_bytes(), "ends a line only for some programs"),
+        (b"-f \"/ow\"n\n", "a quote within a word"),
+        (b"-f /o'wn'\n", "a quote within a word"),
+        (b"-f \"/o\"\"wn\"\n", "a quote within a word"),
     ] {
         assert!(text(bytes).unwrap_err().contains(expected), "{bytes:?}");
+    }
+    for whole in
+        ["[x]\r\ny = [{ url = \"file:///own\", z = '' }] # it's\n", "-f \"/own\" 'x'; \"y\"\n", "\"a\": [\"b\"]\n"]
+    {
+        assert_eq!(text(whole.as_bytes()).as_deref(), Ok(whole));
     }
     // Packages contain no sources, even if they are long.
     let len = usize::try_from(MAX_LEN).unwrap() + 1;

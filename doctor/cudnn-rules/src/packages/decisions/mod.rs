@@ -18,6 +18,7 @@ use super::environment::root_of;
 use super::installed_pip::python_of_pip;
 use super::{PackageChange, Pip, Site, contents};
 use decision::{Decision, DecisionKind};
+pub use requirements_file::PYTHON_LINE_ENDS;
 pub use uv::{UV_DIRS, uv_project_settings, uv_working_dir};
 
 /// Returns the decision that forbids a change, as a clause: `/x/pyproject.toml decides nvidia-cudnn-cu12<9.19`.

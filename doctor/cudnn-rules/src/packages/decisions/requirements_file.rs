@@ -103,13 +103,16 @@ fn path(file: &str) -> PathBuf {
     }
 }
 
+/// The characters that end a line for Python's `splitlines`, which pip uses, and newer Pythons for `.pth` files.
+pub const PYTHON_LINE_ENDS: [char; 10] =
+    ['\n', '\r', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\u{85}', '\u{2028}', '\u{2029}'];
+
 /// Returns the lines of a file with requirements, split like Python's `splitlines` does. A backslash continues a line,
 /// except for a comment.
 fn joined_lines(text: &str) -> Vec<String> {
-    const ENDS: [char; 10] = ['\n', '\r', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\u{85}', '\u{2028}', '\u{2029}'];
     let mut lines = Vec::new();
     let mut start = String::new();
-    for line in text.replace("\r\n", "\n").split(ENDS) {
+    for line in text.replace("\r\n", "\n").split(PYTHON_LINE_ENDS) {
         let is_comment = line.trim_start().starts_with('#');
         match line.strip_suffix('\\').filter(|_| !is_comment) {
             Some(part) => start += part,
