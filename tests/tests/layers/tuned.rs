@@ -367,9 +367,10 @@ fn the_first_query_is_answered_in_the_expected_order() {
     let (reversed, order) = (asking.reversed(), line(&[fourth, third, second]));
     // The first proposal, and the program's.
     assert_eq!(all(&reversed, &[2, 1, 0]), (twice(&[fourth, third, second]), 1 + 3 + 3, false));
-    // Without the proposals, or if the first one is another, all are read first.
-    for places in [&[][..], &[1, 2, 0], &[2, 1, 0, 0, 0, 0]] {
-        assert_eq!(all(&reversed, places), (twice(&[fourth, third, second]), 1 + 3 + 3 + 3, false), "{places:?}");
+    // Without the proposals, or if the first one is another, or if there are more than announced, all are read first.
+    let more = [reversed.clone(), (90..93).map(|engine| Choice { engine, ..Choice::default() }).collect()].concat();
+    for (engines, places) in [(&reversed, &[][..]), (&reversed, &[1, 2, 0]), (&more, &[2, 1, 0, 3, 4, 5])] {
+        assert_eq!(all(engines, places), (twice(&[fourth, third, second]), 1 + 3 + 3 + 3, false), "{places:?}");
     }
     // An order that stays is not compared.
     assert_eq!(all(&asking.proposals, &[0, 1, 2]), (twice(&[second, third, fourth]), 1 + 3 + 3, false));
