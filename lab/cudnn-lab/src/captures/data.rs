@@ -56,7 +56,7 @@ mod tests {
         let capture = Capture::parse(format!("{start}\n{}\n", names.map(record).join("\n")).as_bytes()).unwrap();
         std::fs::write(dir.path().join("short"), "abc").unwrap();
         std::fs::write(dir.path().join("good"), "abcd").unwrap();
-        #[cfg(unix)]
+        #[cfg(all(test, unix))]
         std::os::unix::fs::symlink(dir.path().join("good"), dir.path().join("link")).unwrap();
         let problems = problems(&capture, dir.path());
         let expected = [
