@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cudnn_sys::types::{cudnnBackendHeurMode_t, cudnnStatus_t as Status};
+use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::reason::status_name;
 use crate::lock::Lock;
 use crate::serialized::SerializedPlans;
 use crate::shadow;
+use crate::shadow::calls::FALLBACK_MODE;
 use crate::shadow::content::Content;
 use crate::shadow::devices::{self, ReferencedDevice};
 use crate::shadow::elements::{Kind, Name, Raw};
@@ -68,7 +69,7 @@ impl Attempt {
     fn is_exhausted(&self) -> bool {
         let proposals: usize = self.proposals.values().map(|proposals| proposals.as_ref().copied().unwrap_or(0)).sum();
         let tried = self.failed_plans.values().sum::<usize>() + self.workspaces.len();
-        let has_tried_all = self.proposals.contains_key(&FALLBACK) && tried >= proposals;
+        let has_tried_all = self.proposals.contains_key(&FALLBACK_MODE) && tried >= proposals;
         let is_destroyed = self.is_destroyed && self.live_proposals == 0;
         self.live_plans == 0 && (has_tried_all || is_destroyed)
     }
@@ -89,8 +90,6 @@ impl Attempt {
         }
     }
 }
-
-const FALLBACK: i64 = cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_FALLBACK.0 as i64;
 
 struct AttemptedPlan {
     graph: u64,

@@ -1,5 +1,7 @@
 //! Reports calls of the backend API to the shadow, for layers that wrap the functions generically.
 
+use cudnn_sys::types::cudnnBackendHeurMode_t;
+
 use super::elements::{Kind, Name, Raw, Type};
 use super::handles;
 use crate::program_memory::accepted_word;
@@ -88,6 +90,9 @@ pub(crate) fn configured(call: &Call<'_>) -> Option<(Raw, Raw)> {
 pub(crate) fn is_variant_pack_attribute(name: Name) -> bool {
     (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0..Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0 + 100).contains(&name.0)
 }
+
+/// The mode in which the heuristics propose fallback engines.
+pub(crate) const FALLBACK_MODE: i64 = cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_FALLBACK.0 as i64;
 
 /// A call that reads the results of the heuristics.
 pub(crate) struct HeuristicsQuery {

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_store::choices::{Capability, Choices, Device, Ranking, Release};
-use cudnn_sys::types::cudnnBackendHeurMode_t;
 
 use super::options::Options;
 use super::order::{Kept, Order, Proposal, ProposalUse, choose, filled_places, order, predicted};
@@ -20,7 +19,7 @@ use crate::json::parsed;
 use crate::last_error::own_calls;
 use crate::program_memory::{copy, write_word};
 use crate::shadow;
-use crate::shadow::calls::{self, HeuristicsQuery};
+use crate::shadow::calls::{self, FALLBACK_MODE, HeuristicsQuery};
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
 use crate::trial;
@@ -239,7 +238,7 @@ fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrde
     let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE);
     let kept = match mode {
         _ if !state.only => Kept::All,
-        Some(FALLBACK) => Kept::Best,
+        Some(FALLBACK_MODE) => Kept::Best,
         _ => Kept::BestAndDefault,
     };
     let listed = mode.and_then(|mode| predicted(ranking, mode, announced)).filter(|(_, uses)| uses.starts_with(&first));
@@ -272,8 +271,6 @@ fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrde
     }
     Some(FoundOrder { ranking, order: order?, source })
 }
-
-const FALLBACK: i64 = cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_FALLBACK.0 as i64;
 
 /// The attributes of queries for which rankings are valid. Others limit the device.
 const USUAL: [Name; 3] = [
