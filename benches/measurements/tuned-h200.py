@@ -41,7 +41,7 @@ CASES = [
 ] + [("jax", "half", True, 32)]
 # What a process does: whether it searches, its layers, and the number of processes.
 MODES = {
-    "heuristics": (False, "plans", 5),
+    "heuristics": (False, "plans", 10),
     "tuned": (False, "tuned,plans", 10),
     "search": (True, None, 5),
     "search among two": (True, "tuned", 2),
