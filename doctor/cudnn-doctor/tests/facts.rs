@@ -97,3 +97,23 @@ fn answers_of_another_type_are_ignored() {
         }
     }
 }
+
+#[test]
+fn nothing_is_installed_on_a_system_without_glibc() {
+    let report = |loaders: &[&str]| {
+        let output = changed("C010", |facts| {
+            let metadata = facts["facts"]["metadata"].as_object_mut().unwrap();
+            metadata.retain(|path, _| !path.contains("/ld-linux"));
+            let file = serde_json::json!({ "Ok": { "kind": "File", "len": 1 } });
+            metadata.extend(loaders.iter().map(|loader| ((*loader).to_owned(), file.clone())));
+        });
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (musl, glibc) = ("/lib/ld-musl-x86_64.so.1", "/lib64/ld-linux-x86-64.so.2");
+    let alpine = report(&[musl]);
+    assert!(alpine.contains("help: use a system or a container image with glibc"), "{alpine}");
+    assert!(!alpine.contains("To fix this"), "{alpine}");
+    // Debian has a package with musl.
+    let debian = report(&[musl, glibc]);
+    assert!(!debian.contains("musl") && debian.contains("To fix this"), "{debian}");
+}
