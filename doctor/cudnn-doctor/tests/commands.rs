@@ -636,6 +636,12 @@ fn log_explains_what_other_programs_print() {
             0,
             "1 function, 0 warnings, 0 errors\n",
         ),
+        // A reason may contain an empty line.
+        (
+            &format!("{}\n\ne!     Error: CUDNN_STATUS_BAD_PARAM; Reason: x\n", CALL.replace("I!", "E!")),
+            2,
+            "0 functions, 0 warnings, 1 error\n",
+        ),
         // An engine that refuses an operation is only a warning.
         (
             &format!("{}w!     Error: CUDNN_STATUS_NOT_SUPPORTED; Reason: x\n", CALL.replace("I!", "W!")),

@@ -51,12 +51,21 @@ pub(super) struct Messages {
     /// time.
     inner: usize,
     outer: usize,
+    /// Whether the last line was empty.
+    is_after_empty: bool,
 }
 
 impl Messages {
     /// Adds a line. The log contains the severity of entries, so their lines add neither errors nor warnings.
     pub(super) fn add(&mut self, line: &str, is_of_entry: bool) {
         let mark = mark(line);
+        let is_empty = line.trim().is_empty();
+        // A reason may contain empty lines, and its entry goes on after them.
+        let goes_on = is_empty || mark.is_some() && !line.contains("! CuDNN (");
+        if self.is_after_empty && !goes_on {
+            (self.inner, self.outer) = (0, 0);
+        }
+        self.is_after_empty = is_empty;
         // The log lists the results of all calls.
         if mark == Some(b'i') {
             return;
@@ -70,9 +79,7 @@ impl Messages {
                 kind = Some(ReasonLevel::Error);
             }
         }
-        if line.trim().is_empty() {
-            (self.inner, self.outer) = (0, 0);
-        } else if let Some(count) = traceback(line) {
+        if let Some(count) = traceback(line) {
             self.inner += 1;
             self.outer = self.outer.saturating_add(count.saturating_sub(1));
         } else if let Some((of_reason, status, reason)) = reason(line) {
@@ -100,6 +107,12 @@ impl Messages {
         if self.inner == 0 && self.outer > 0 {
             self.outer -= 1;
             return None;
+        }
+        if status == SUCCESS && self.outer > 0 {
+            // A fallback that preceded the failure.
+            self.outer -= 1;
+            self.count(status, reason);
+            return Some(kind);
         }
         self.inner = self.inner.saturating_sub(1);
         self.count(status, reason);
@@ -257,6 +270,22 @@ mod tests {
         assert_eq!(reasons(lines), expected(&[("BAD_PARAM", "a", 1), ("SUCCESS", "b", 1)]));
         assert_eq!(reasons("see CUDNN_STATUS_BAD_PARAM in foo; Reason: x"), expected(&[("BAD_PARAM", "", 1)]));
         assert_eq!(reasons("i!     status: type=cudnnStatus_t; val=CUDNN_STATUS_BAD_PARAM (2000);"), expected(&[]));
+    }
+
+    #[test]
+    fn a_fallback_before_a_failure_does_not_hide_its_innermost_reason() {
+        let entry = "E! CuDNN (v91900 56) function cudnnBackendFinalize() called:\n\
+                     e!     Info: Traceback contains 3 message(s)\n\
+                     e!         Warning: CUDNN_STATUS_SUCCESS; Reason: cannot load the engines.\n\
+                     \n\
+                     e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: inner\n\
+                     e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: outer\n\n";
+        let found = expected(&[("BAD_PARAM", "inner", 2), ("SUCCESS", "cannot load the engines.", 2)]);
+        assert_eq!(reasons(&entry.repeat(2)), found);
+        // The second entry was cut after its first reason.
+        let (cut, _) = entry.split_once("e!         Error").unwrap();
+        let found = expected(&[("SUCCESS", "cannot load the engines.", 3), ("BAD_PARAM", "inner", 2)]);
+        assert_eq!(reasons(&format!("{entry}{cut}\n{entry}")), found);
     }
 
     #[test]

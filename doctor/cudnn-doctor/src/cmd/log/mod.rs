@@ -255,9 +255,15 @@ impl Summary {
         for argument in error.arguments.iter().filter(|argument| argument.name == "Info") {
             outln!("  {}", argument.value.printable());
         }
-        for reason in &error.traceback {
-            if let Some(meaning) = meaning(&reason.status) {
-                outln!("  {}: {meaning}", reason.status.printable());
+        let mut statuses: Vec<&str> = Vec::new();
+        for Reason { status, .. } in &shown.traceback {
+            if !statuses.contains(&status.as_str()) {
+                statuses.push(status);
+            }
+        }
+        for status in statuses {
+            if let Some(meaning) = meaning(status) {
+                outln!("  {}: {meaning}", status.printable());
             }
         }
         let (more, kept) = (self.error_entries - 1, self.errors.len());
@@ -303,7 +309,7 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
     let (mut entry, mut line) = (Vec::new(), Vec::new());
     let (mut len, mut zeros) = (0, 0);
     let mut is_prefixed = false;
-    // The marks of the current entries, because several processes may write at the same time.
+    // The marks of the entries so far. Several processes may write at the same time, and a reason may contain line ends.
     let mut marks = BTreeSet::new();
     let start = reader.fill_buf()?;
     if let Some((_, program)) = COMPRESSED.into_iter().find(|(magic, _)| start.starts_with(magic)) {
@@ -339,8 +345,7 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
         let mark = text.get(..2).filter(|mark| mark.ends_with('!')).map(str::to_lowercase);
         match &mark {
             Some(mark) if is_start && parse(&text).iter().any(is_written_by_cudnn) => _ = marks.insert(mark.clone()),
-            Some(_) => {}
-            None => marks.clear(),
+            _ => {}
         }
         let is_of_entry = mark.is_some_and(|mark| marks.contains(&mark));
         add(Part::Line { text: &text, is_of_entry });
