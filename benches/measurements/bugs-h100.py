@@ -99,8 +99,8 @@ def main():
             "LD_PRELOAD": drop_in,
             "CUDNN_LAYERS": "capture",
             "CUDNN_CAPTURE": os.path.join(directory, f"{bug}.cudnncap"),
-            # Only the first execution with NaN is stored, so that the capture remains small.
-            "CUDNN_CAPTURE_DATA": "nan" if bug.startswith("attention") else "",
+            # These bugs depend on the values. Only the first execution of each graph is stored.
+            "CUDNN_CAPTURE_DATA": "all" if bug.startswith("attention") else "",
             "PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK": "1",
         }
         command = [sys.executable, os.path.abspath(__file__), "--child", bug]

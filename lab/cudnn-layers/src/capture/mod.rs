@@ -9,7 +9,7 @@
 //! | `plans` | records graphs, devices, proposals and plans, and counts executions |
 //! | `execution` | records the first execution of a plan |
 //! | `call` | counts calls outside of the backend API |
-//! | `data`, `values` | store the values of tensors on request, and examine them |
+//! | `data` | stores the values of tensors on request |
 //! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
 //! | `layout` | describes memory without addresses |
 //! | `driver` | queries the driver about memory and streams |
@@ -28,7 +28,6 @@ mod plans;
 mod reason;
 #[cfg(test)]
 mod tests;
-mod values;
 
 use std::time::{Duration, Instant};
 
@@ -99,7 +98,6 @@ static AT_FORK: &[AtFork] = &[
     AtFork::Emptied(&plans::LIVE),
     AtFork::Emptied(plans::SERIALIZED.lock()),
     AtFork::Inherited(plans::CHOICES.table()),
-    AtFork::Emptied(&data::PROGRESS),
     AtFork::InChild(data::in_child),
     AtFork::Emptied(execution::EXECUTIONS.lock()),
     AtFork::Emptied(failure::FAILURES.lock()),

@@ -9,7 +9,7 @@ use crate::configured::{configured_in_code, variable};
 pub const VARIABLE: &str = "CUDNN_CAPTURE";
 
 /// The environment variable that requests values of tensors. Requests are separated by commas. Each is `all` or the id
-/// of a graph, optionally followed by `@` and the number of an execution, `nan` or `mismatch`. `nan` means `all@nan`.
+/// of a graph, optionally followed by `@` and the number of an execution.
 pub const DATA_VARIABLE: &str = "CUDNN_CAPTURE_DATA";
 
 /// Options of the layer.
@@ -38,45 +38,29 @@ impl Options {
     }
 }
 
+/// A request for the tensors of an execution.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DataRequest {
     /// The id of the graph, or `None` for all graphs.
     graph: Option<String>,
-    pub(super) trigger: Trigger,
-}
-
-/// The condition for storing the tensors of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trigger {
-    /// The execution with this number, from 1.
-    Execution(u64),
-    /// The first execution that produces NaNs or infinities from finite inputs.
-    Nan,
-    /// The first execution that returns different bits for inputs of an earlier execution.
-    Mismatch,
+    /// The number of the execution, from 1.
+    execution: u64,
 }
 
 impl DataRequest {
-    pub(super) fn selects(&self, graph: &str) -> bool {
-        self.graph.as_deref().is_none_or(|id| id == graph)
+    pub(super) fn selects(&self, graph: &str, execution: u64) -> bool {
+        self.execution == execution && self.graph.as_deref().is_none_or(|id| id == graph)
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let (graph, trigger) = match text.split_once('@') {
-            Some((graph, trigger)) => (graph, trigger),
-            None if matches!(text, "nan" | "mismatch") => ("all", text),
-            None => (text, "1"),
+        let (graph, execution) = text.split_once('@').unwrap_or((text, "1"));
+        let execution = execution.parse().ok().filter(|number| *number > 0)?;
+        let graph = match graph {
+            "all" => None,
+            id if id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => Some(id.to_ascii_lowercase()),
+            _ => return None,
         };
-        let trigger = match trigger {
-            "nan" => Trigger::Nan,
-            "mismatch" => Trigger::Mismatch,
-            number => Trigger::Execution(number.parse().ok().filter(|number| *number > 0)?),
-        };
-        let is_id = graph.len() == 16 && graph.bytes().all(|byte| byte.is_ascii_hexdigit());
-        match graph {
-            "all" => Some(DataRequest { graph: None, trigger }),
-            id => is_id.then(|| DataRequest { graph: Some(id.to_ascii_lowercase()), trigger }),
-        }
+        Some(DataRequest { graph, execution })
     }
 }
 
@@ -91,8 +75,8 @@ fn requests(value: &OsStr) -> Result<Vec<DataRequest>, String> {
     let parse = |text: &str| {
         DataRequest::parse(text.trim()).ok_or_else(|| {
             format!(
-                "{DATA_VARIABLE} contains {text:?}: expected nan, mismatch, or the 16 digits of a graph or all, \
-                 optionally with @ and a number, nan or mismatch"
+                "{DATA_VARIABLE} contains {text:?}: expected the 16 digits of a graph or all, optionally with @ and a \
+                 number"
             )
         })
     };
@@ -104,28 +88,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_name_graphs_and_triggers() {
+    fn requests_name_graphs_and_executions() {
         let id = "06583499f102f08b";
-        for (text, graph, trigger) in [
-            ("all", None, Trigger::Execution(1)),
-            ("all@7", None, Trigger::Execution(7)),
-            ("nan", None, Trigger::Nan),
-            ("mismatch", None, Trigger::Mismatch),
-            (id, Some(id), Trigger::Execution(1)),
-            ("06583499F102F08B@nan", Some(id), Trigger::Nan),
-        ] {
-            assert_eq!(
-                DataRequest::parse(text),
-                Some(DataRequest { graph: graph.map(str::to_owned), trigger }),
-                "{text}"
-            );
+        for (text, graph, execution) in
+            [("all", None, 1), ("all@7", None, 7), (id, Some(id), 1), ("06583499F102F08B@2", Some(id), 2)]
+        {
+            let graph = graph.map(str::to_owned);
+            assert_eq!(DataRequest::parse(text), Some(DataRequest { graph, execution }), "{text}");
         }
-        for text in ["none", "0658", "all@", "all@0", "all@-1", "all@x", "@nan", "nan@nan", "1", "all@nan@1"] {
+        for text in ["none", "0658", "all@", "all@0", "all@-1", "all@x", "@1", "nan", "1", "all@1@1", "allx", "all@nan"]
+        {
             assert_eq!(DataRequest::parse(text), None, "{text}");
         }
         let check = |value: &str| requests(value.as_ref()).map(drop);
-        assert_eq!((check(""), check("all, nan")), (Ok(()), Ok(())));
-        for value in [",", " ", "all,", ",all", "all,,nan", "all;nan"] {
+        assert_eq!((check(""), check("all, all@2")), (Ok(()), Ok(())));
+        for value in [",", " ", "all,", ",all", "all,,all", "all;all"] {
             assert!(check(value).unwrap_err().contains(DATA_VARIABLE), "{value}");
         }
     }

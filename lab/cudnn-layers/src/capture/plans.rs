@@ -40,6 +40,20 @@ pub(super) struct StoredPlan {
     executions: AtomicU64,
     /// The number in the last record.
     written: AtomicU64,
+    /// The number of executions whose values may be stored, including failed ones.
+    numbered: AtomicU64,
+}
+
+impl StoredPlan {
+    fn new(ordinal: usize, graph: Arc<str>) -> Self {
+        let [executions, written, numbered] = [0; 3].map(AtomicU64::new);
+        StoredPlan { ordinal, graph, executions, written, numbered }
+    }
+
+    /// Returns the number of an execution that begins, from 1.
+    pub(super) fn next_execution(&self) -> u64 {
+        self.numbered.fetch_add(1, Ordering::Relaxed) + 1
+    }
 }
 
 /// The plans in the capture, by ordinal.
@@ -197,9 +211,7 @@ fn store(
         },
     )?;
     let mut all = STORED.lock()?;
-    let stored = all.entry(ordinal);
-    let new = || StoredPlan { ordinal, graph, executions: AtomicU64::new(0), written: AtomicU64::new(0) };
-    Some(stored.or_insert_with(|| Arc::new(new())).clone())
+    Some(all.entry(ordinal).or_insert_with(|| Arc::new(StoredPlan::new(ordinal, graph))).clone())
 }
 
 /// Writes a plan with an ordinal, unless a plan with the same key was written.
