@@ -137,8 +137,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   cudnn-lab errata list                         the shipped rules, and whether they apply here
-  cudnn-lab errata why conv3d-tf32-wrong        one rule in detail
-  cudnn-lab errata check --rules my-rules.json  check a file with rules
+  cudnn-lab errata list --rules my-rules.json   check a file with rules
   cudnn-doctor run --errata known -- python train.py
                                                    run a program with the rules")]
     Errata(cmd::errata::Arguments),

@@ -38,10 +38,8 @@ fn rules_are_compared_with_this_machine() {
         let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
         assert_eq!(listed["rules"][0]["applies"], applies, "{listed}");
         let shown = text(&with_file(&["list"]).stdout);
-        assert_eq!(shown.contains(" applies to cuDNN 9.10.2 "), applies, "{shown}");
-        let explained = text(&with_file(&["why", "n"]).stdout);
-        let expected = if applies { "applies to cuDNN 9.10.2" } else { "does not apply: cuDNN 9.19.0 is not affected" };
-        assert!(explained.contains(expected) && explained.contains("https://"), "{explained}");
+        let expected = if applies { "applies to cuDNN 9.10.2" } else { "cuDNN 9.19.0 is not affected" };
+        assert!(shown.contains(expected), "{shown}");
     }
 }
 
@@ -68,9 +66,6 @@ fn the_file_in_the_guide_is_valid() {
     let dir = with_cudnn(Version::new(9, 19, 0));
     let file = dir.path().join("rules.json");
     std::fs::write(&file, rest.split_once("```").unwrap().0).unwrap();
-    let checked = errata(dir.path(), &["check", "--rules", file.to_str().unwrap()]);
-    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
-    assert!(text(&checked.stdout).starts_with("1 rule in "), "{checked:?}");
     let both = format!("{},known", file.display());
     let listed = text(&errata(dir.path(), &["list", "--rules", &both]).stdout);
     let shipped: serde_json::Value = serde_json::from_str(RELEASE_FACTS).unwrap();
@@ -92,13 +87,11 @@ fn invalid_rules_are_refused_with_the_reason() {
         (br#"{"errata":1,"rules":[]}"#, "selects no rules"),
     ] {
         std::fs::write(&file, content).unwrap();
-        let refused = errata(dir.path(), &["check", "--rules", file_name]);
+        let refused = errata(dir.path(), &["list", "--rules", file_name]);
         let reason = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(3), "{content:?}: {refused:?}");
         assert!(reason.contains(expected) && !reason.contains('\x1b'), "{content:?}: {reason}");
         // No label precedes the file.
         assert!(reason.trim_start_matches('"').starts_with(file_name), "{content:?}: {reason}");
     }
-    let unknown = errata(dir.path(), &["why", "no-such-rule"]);
-    assert_eq!((unknown.status.code(), text(&unknown.stderr)), (Some(3), "known has no rule no-such-rule\n".into()));
 }

@@ -1,11 +1,9 @@
 //! `errata`: shows the rules of the layer `errata`, and whether they apply to this machine's cuDNN and GPUs.
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use clap::{Args, Subcommand};
-use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{CommandResult, Format, Outcome, count, outln};
+use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
 use cudnn_cli::programs::doctor;
 use cudnn_cli::quoting::quoted;
 use cudnn_cli::subprocess::Timeouts;
@@ -28,15 +26,8 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List the rules, and whether they apply to this machine's cuDNN and GPUs.
+    /// List the rules, and whether they apply to this machine's cuDNN and GPUs. Invalid rules are errors.
     List,
-    /// Check that the rules are valid, before a program uses them.
-    Check,
-    /// Explain a rule: what it blocks, the reason and the source, and whether it applies here.
-    Why {
-        /// The name of the rule, as in the log or in an error text.
-        name: String,
-    },
 }
 
 /// The cuDNN and GPUs for which the rules are checked.
@@ -49,47 +40,13 @@ struct Here {
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let of_variable = || std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
     let selected = arguments.rules.clone().or_else(of_variable).unwrap_or_else(|| "known".into());
-    let name = Path::new(&selected).printable();
     let rules = BlockingRules::selected_by(&selected)?;
-    if let Action::Check = arguments.action {
-        format.report(
-            || json!({ "rules": rules.iter().map(describe).collect::<Vec<_>>() }),
-            || outln!("{} in {} can be used.", count(rules.len() as u64, "rule"), name),
-        );
-        return Ok(Outcome::Fine);
-    }
-    let here = Here::detect(timeouts);
-    let value = |rule: &BlockingRule| {
-        let (reason, mut value) = (here.reason(rule), describe(rule));
-        if let Some(keys) = value.as_object_mut() {
-            keys.insert("applies".to_owned(), json!(reason.is_none()));
-            keys.insert("reason_not".to_owned(), json!(reason));
-        }
-        value
-    };
-    let report = |rules: &[&BlockingRule], text: &dyn Fn()| {
-        format.report(|| json!({ "rules": rules.iter().map(|rule| value(rule)).collect::<Vec<_>>() }), text);
-        Ok(Outcome::Fine)
-    };
-    match &arguments.action {
-        Action::Why { name: wanted } => {
-            let rule = rules.iter().find(|rule| rule.name == *wanted);
-            let rule = rule.ok_or_else(|| format!("{name} has no rule {}", wanted.printable()))?;
-            report(&[rule], &|| here.explain(rule))
-        }
-        _ => report(&rules.iter().collect::<Vec<_>>(), &|| here.list(&rules, &selected.to_string_lossy())),
-    }
-}
-
-fn describe(rule: &BlockingRule) -> Value {
-    json!({
-        "name": rule.name,
-        "reason": rule.reason,
-        "source": rule.source,
-        "cudnn": rule.releases(),
-        "compute_capability": rule.capabilities(),
-        "plans": rule.conditions(),
-    })
+    let (Action::List, here) = (&arguments.action, Here::detect(timeouts));
+    format.report(
+        || json!({ "rules": rules.iter().map(|rule| here.value(rule)).collect::<Vec<_>>() }),
+        || here.list(&rules, &selected.to_string_lossy()),
+    );
+    Ok(Outcome::Fine)
 }
 
 impl Here {
@@ -109,35 +66,32 @@ impl Here {
         no_gpu_is_affected.then(|| "the GPUs are not affected".to_owned())
     }
 
-    fn application(&self) -> String {
-        match self.cudnn {
-            Some(cudnn) => format!("applies to cuDNN {cudnn}"),
-            None => "may apply: no cuDNN was found".to_owned(),
-        }
+    fn value(&self, rule: &BlockingRule) -> Value {
+        let reason = self.reason(rule);
+        json!({
+            "name": rule.name,
+            "reason": rule.reason,
+            "source": rule.source,
+            "cudnn": rule.releases(),
+            "compute_capability": rule.capabilities(),
+            "plans": rule.conditions(),
+            "applies": reason.is_none(),
+            "reason_not": reason,
+        })
     }
 
     fn list(&self, rules: &BlockingRules, selected: &str) {
         let mut table = table(["rule", "cuDNN", "GPUs", "blocks", "here"]);
         for rule in rules.iter() {
-            let here = self.reason(rule).unwrap_or_else(|| self.application());
+            let here = self.reason(rule).unwrap_or_else(|| match self.cudnn {
+                Some(cudnn) => format!("applies to cuDNN {cudnn}"),
+                None => "may apply: no cuDNN was found".to_owned(),
+            });
             table.add_row([rule.name.clone(), rule.releases(), rule.capabilities(), rule.conditions(), here]);
         }
         outln!("{table}");
         let selected = quoted(selected);
         outln!("\nThe rules are used only if {VARIABLE} selects them and the layer is on, for example with");
         outln!("  {} run --errata {selected} -- python train.py", doctor());
-    }
-
-    fn explain(&self, rule: &BlockingRule) {
-        outln!("{}: {}", rule.name.printable(), rule.reason.printable());
-        outln!("  blocks    {}", rule.conditions());
-        outln!("  cuDNN     {}", rule.releases());
-        outln!("  GPUs      {}", rule.capabilities());
-        rule.source.iter().for_each(|source| outln!("  source    {}", source.printable()));
-        let here = match self.reason(rule) {
-            Some(reason) => format!("does not apply: {reason}"),
-            None => self.application(),
-        };
-        outln!("  here      {here}");
     }
 }
