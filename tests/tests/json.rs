@@ -189,8 +189,6 @@ fn the_documents_have_exactly_the_documented_keys() {
         ("preload", document(&["preload", "--no-context", "--query"], Some(&wheel))),
         ("layers", document(&["layers"], None)),
         ("plans", plans_of(&["list"])),
-        ("plans", plans_of(&["stats"])),
-        ("plans", plans_of(&["verify"])),
         ("plans", plans_of(&["pack", packed.with_extension("new").to_str().unwrap()])),
         ("plans", plans_of(&["clear"])),
         ("capture show", document(&["capture", "show", capture], None)),

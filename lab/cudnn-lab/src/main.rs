@@ -52,14 +52,11 @@ const GROUPS: Groups<'static> = &[
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show, check, pack or remove the compiled plans that the layer `plans` caches across processes.
+    /// Show, pack or remove the compiled plans that the layer `plans` caches across processes.
     #[command(after_help = "\
 Examples:
-  cudnn-lab plans list                 the operations, devices and releases of the plans
-  cudnn-lab plans stats                the number of plans, and the time to build them
-  cudnn-lab plans verify               check that the plans are intact
-  cudnn-lab plans pack app.plans --cudnn 9 --device-name H200
-                                       one file for a container image, to be named by CUDNN_PLANS_PACK
+  cudnn-lab plans list                 the operations, devices and releases of the plans, and damaged plans
+  cudnn-lab plans pack app.plans       one file for a container image, to be named by CUDNN_PLANS_PACK
   cudnn-lab plans pack app.plans --device h200.json
                                        the same plans, rebuilt by this cuDNN for a GPU of another machine, which
                                        `cudnn-lab devices --here` has described

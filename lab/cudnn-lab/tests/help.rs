@@ -87,8 +87,6 @@ fn output_that_cannot_be_written_is_an_error() {
         &["devices", "h200"],
         &["errata", "list"],
         &["plans", "list"],
-        &["plans", "stats"],
-        &["plans", "verify"],
         &["man"],
         &["completions", "bash"],
     ] {

@@ -1,8 +1,7 @@
 //! `plans`: manages the files of compiled plans that the layer `plans` caches, without loading cuDNN.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anstyle::AnsiColor;
 use clap::{Args, Subcommand};
@@ -37,22 +36,13 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List the plans: the operation, device, cuDNN version, size and last use.
+    /// List the plans: the operation, device, cuDNN version, size and last use. Names damaged plans, which programs
+    /// ignore and build again.
     List,
-    /// Count the plans by cuDNN release and device, with their size and the build time that they save.
-    Stats,
-    /// Check all plans and show the damaged ones. Programs ignore damaged plans and build them again.
-    Verify,
-    /// Write plans into one file (a pack), for a container image.
+    /// Write the plans into one file (a pack), for a container image.
     Pack {
         /// The output file.
         file: PathBuf,
-        /// Include only plans for devices with this text in their names.
-        #[arg(long, value_name = "TEXT")]
-        device_name: Option<String>,
-        /// Include only plans of this release or series: `9.19.0`, `9.19`, `9`.
-        #[arg(long, value_name = "RELEASE")]
-        cudnn: Option<String>,
         #[command(flatten)]
         device: DeviceOption,
         #[command(flatten)]
@@ -86,44 +76,14 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let plans = Plans { store, problems, format };
     match &arguments.action {
         Action::List => Ok(plans.list()),
-        Action::Stats => Ok(plans.stats(settings.limit)),
-        Action::Verify => Ok(plans.verify()),
-        Action::Pack { file, device_name, cudnn, device, replace } => {
-            let is_wanted = |about: &PlanInfo| {
-                // Make sure that `9.1` does not match 9.10.0.
-                let is_of = |release: &String| {
-                    format!("{}.", shown_version(about.cudnn_version)).starts_with(&format!("{release}."))
-                };
-                device_name.as_ref().is_none_or(|name| about.device.contains(name.as_str()))
-                    && cudnn.as_ref().is_none_or(is_of)
-            };
+        Action::Pack { file, device, replace } => {
             let inputs: Vec<&Path> = device.device.iter().chain(&settings.packs).map(PathBuf::as_path).collect();
             let file = std::path::absolute(file)?;
             let output = Output { file: &file, kind: &PACK, inputs: &inputs, force: replace.force };
             output.check()?;
-            plans.pack(&output, is_wanted, device.select()?.as_ref(), timeouts)
+            plans.pack(&output, device.select()?.as_ref(), timeouts)
         }
         Action::Clear => plans.clear(),
-    }
-}
-
-/// Totals for one release and device, or for one location.
-#[derive(Default)]
-struct Group {
-    plans: u64,
-    bytes: u64,
-    build_time: Duration,
-}
-
-impl Group {
-    fn add(&mut self, stored: &StoredPlan) {
-        self.plans += 1;
-        self.bytes = self.bytes.saturating_add(stored.bytes);
-        self.build_time = self.build_time.saturating_add(stored.entry.about.build_time);
-    }
-
-    fn sizes(&self) -> String {
-        format!("{}, {}", count(self.plans, "plan"), size(self.bytes))
     }
 }
 
@@ -181,86 +141,17 @@ impl Plans {
         })
     }
 
-    fn stats(mut self, limit: u64) -> Outcome {
-        let plans = self.read();
-        let mut directory = Group::default();
-        let mut packs = self.store.packs().map(|pack| (pack, Group::default())).collect::<BTreeMap<_, _>>();
-        let mut groups = BTreeMap::<(u32, &str), Group>::new();
-        for stored in &plans {
-            let about = &stored.entry.about;
-            groups.entry((about.cudnn_version, &about.device)).or_default().add(stored);
-            match &stored.source {
-                PlanSource::Directory => directory.add(stored),
-                PlanSource::Pack(pack) => packs.entry(pack).or_default().add(stored),
-            }
-        }
-        let pack = |(pack, Group { plans, bytes, .. }): (&&Path, &Group)| json!({ "file": pack.to_string_lossy(), "entries": plans, "bytes": bytes });
-        let group = |((version, device), group): (&(u32, &str), &Group)| {
-            json!({
-                "cudnn": shown_version(*version),
-                "device": device,
-                "entries": group.plans,
-                "bytes": group.bytes,
-                "build_ms": milliseconds(group.build_time),
-            })
-        };
-        let keys = json!({
-            "limit": limit,
-            "entries": directory.plans,
-            "bytes": directory.bytes,
-            "packs": packs.iter().map(pack).collect::<Vec<_>>(),
-            "groups": groups.iter().map(group).collect::<Vec<_>>(),
-        });
-        self.report(keys, || {
-            if let Some(dir) = self.store.dir() {
-                outln!("{}: {} of {}", dir.printable(), directory.sizes(), size(limit));
-            }
-            for (pack, group) in &packs {
-                outln!("{}: {}", pack.printable(), group.sizes());
-            }
-            let mut table = table(["cuDNN", "device", "plans", "size", "time to build"]);
-            for ((version, device), Group { plans, bytes, build_time }) in &groups {
-                let time = format!("{:.1} s", build_time.as_secs_f64());
-                table.add_row([shown_version(*version), device.printable(), plans.to_string(), size(*bytes), time]);
-            }
-            if !groups.is_empty() {
-                outln!("{table}");
-            }
-        })
-    }
-
-    fn verify(mut self) -> Outcome {
-        let good = self.read().len();
-        self.report(json!({ "good": good }), || match self.problems.len() {
-            0 if good == 0 => self.print_none(),
-            0 => outln!("All plans are intact: {}.", count(good, "plan")),
-            _ => {
-                outln!("{} intact. Programs ignore damaged plans and build them again.", count(good, "plan"));
-            }
-        })
-    }
-
     /// Packs plans. For a described device, they are rebuilt first.
-    fn pack(
-        mut self,
-        output: &Output<'_>,
-        is_wanted: impl Fn(&PlanInfo) -> bool,
-        device: Option<&TargetDevice>,
-        timeouts: &Timeouts,
-    ) -> CommandResult {
+    fn pack(mut self, output: &Output<'_>, device: Option<&TargetDevice>, timeouts: &Timeouts) -> CommandResult {
         let mut damaged = Vec::new();
-        let wanted = self.store.entries().filter_map(|stored| match stored {
-            Ok(stored) => Some(stored.entry).filter(|entry| is_wanted(&entry.about)),
-            Err(problem) => {
-                damaged.push(problem);
-                None
-            }
-        });
+        let stored = self.store.entries();
+        let stored = stored.filter_map(|stored| stored.map_err(|problem| damaged.push(problem)).ok());
+        let stored = stored.map(|stored| stored.entry);
         let mut failures = Vec::new();
         let entries: Box<dyn Iterator<Item = PlanEntry>> = match device {
-            None => Box::new(wanted),
+            None => Box::new(stored),
             Some(device) => {
-                let rebuilt = plan_worker::rebuild_all(&device.description, wanted, &mut failures, timeouts);
+                let rebuilt = plan_worker::rebuild_all(&device.description, stored, &mut failures, timeouts);
                 Box::new(rebuilt.map_err(|reason| reason.printable())?.into_iter())
             }
         };
@@ -269,7 +160,7 @@ impl Plans {
         }
         let mut entries = entries.peekable();
         if entries.peek().is_none() {
-            return Err(format!("there is no such plan{}", self.place()).into());
+            return Err(format!("there is no plan{}", self.place()).into());
         }
         let packed = output.write(|file| {
             // Programs in a container image may run as different users.
@@ -387,6 +278,8 @@ fn age(time: SystemTime, now: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
