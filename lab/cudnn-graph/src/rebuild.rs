@@ -1,10 +1,12 @@
 //! Creates cuDNN's descriptors for a graph, in a layer or in a tool.
 
 use std::ffi::c_void;
+use std::ptr::null_mut;
 
+use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Raw,
-    cudnnBackendDescriptorType_t as Kind, cudnnHandle_t,
+    cudnnBackendDescriptorType_t as Kind, cudnnHandle_t, cudnnStatus_t as Status,
 };
 
 use crate::graph::{Attribute, Graph, Node};
@@ -12,46 +14,18 @@ use crate::names;
 use crate::value::Value;
 
 /// cuDNN's functions for descriptors.
-pub trait Backend {
-    /// The reason for a failure.
-    type Error;
-
+#[derive(Debug)]
+pub struct Functions<E> {
     /// Creates a descriptor.
-    ///
-    /// # Errors
-    /// cuDNN refuses the kind.
-    fn create(&self, kind: Kind) -> Result<Raw, Self::Error>;
-
+    pub create: unwinding::cudnnBackendCreateDescriptor,
     /// Sets an attribute.
-    ///
-    /// # Safety
-    /// The descriptor is live, and there are `count` elements of the type.
-    ///
-    /// # Errors
-    /// cuDNN refuses the attribute or the elements.
-    unsafe fn set(
-        &self,
-        descriptor: Raw,
-        name: Name,
-        ty: Type,
-        count: i64,
-        elements: *const c_void,
-    ) -> Result<(), Self::Error>;
-
+    pub set: unwinding::cudnnBackendSetAttribute,
     /// Finalizes a descriptor.
-    ///
-    /// # Safety
-    /// The descriptor is live.
-    ///
-    /// # Errors
-    /// cuDNN refuses the descriptor.
-    unsafe fn finalize(&self, descriptor: Raw) -> Result<(), Self::Error>;
-
+    pub finalize: unwinding::cudnnBackendFinalize,
     /// Destroys a descriptor.
-    ///
-    /// # Safety
-    /// The descriptor is live and not used again.
-    unsafe fn destroy(&self, descriptor: Raw);
+    pub destroy: unwinding::cudnnBackendDestroyDescriptor,
+    /// Converts the status that the function with this name has returned.
+    pub check: fn(Status, &'static str) -> Result<(), E>,
 }
 
 /// The device that replaces the program's handles.
@@ -81,47 +55,53 @@ pub struct Refused<E> {
 /// cuDNN, where a second exception would terminate the process.
 ///
 /// # Safety
-/// The target is live, and cuDNN has accepted the same elements from the program, or the graph is known to be harmless.
+/// The functions and the target are those of the same cuDNN. The target is live, and cuDNN has accepted the same elements
+/// from the program, or the graph is known to be harmless.
 ///
 /// # Errors
 /// Returns the descriptor that cuDNN refused or that needs a handle.
-pub unsafe fn rebuild<B: Backend>(graph: &Graph, target: Target, backend: &B) -> Result<Raw, Refused<B::Error>> {
+pub unsafe fn rebuild<E>(graph: &Graph, target: Target, functions: &Functions<E>) -> Result<Raw, Refused<E>> {
     let mut made = Vec::with_capacity(graph.nodes().len());
     let all = graph.nodes().iter().enumerate().try_for_each(|(index, node)| {
-        let attempt = Attempt { index, node, is_root: index + 1 == graph.nodes().len(), backend };
+        let attempt = Attempt { index, node, is_root: index + 1 == graph.nodes().len(), functions };
         attempt.create(target, &mut made)
     });
     let root = if all.is_ok() { made.pop() } else { None };
     for descriptor in made.into_iter().rev() {
         // SAFETY: the descriptor was created above and is not shared.
-        unsafe { backend.destroy(descriptor) };
+        let _ = unsafe { (functions.destroy)(descriptor) };
     }
     all?;
     root.ok_or_else(|| Refused { error: None, place: "the graph has no descriptors".to_owned() })
 }
 
-struct Attempt<'a, B> {
+const SET: &str = "cudnnBackendSetAttribute";
+
+struct Attempt<'a, E> {
     index: usize,
     node: &'a Node,
     is_root: bool,
-    backend: &'a B,
+    functions: &'a Functions<E>,
 }
 
-impl<B: Backend> Attempt<'_, B> {
+impl<E> Attempt<'_, E> {
     /// Creates the descriptor and adds it to `made`.
-    fn create(&self, target: Target, made: &mut Vec<Raw>) -> Result<(), Refused<B::Error>> {
-        let descriptor = self.backend.create(self.node.kind).map_err(|error| self.refused(error, None))?;
+    fn create(&self, target: Target, made: &mut Vec<Raw>) -> Result<(), Refused<E>> {
+        let mut descriptor = null_mut();
+        // SAFETY: cuDNN writes the new descriptor to `descriptor`.
+        let status = unsafe { (self.functions.create)(self.node.kind, &raw mut descriptor) };
+        self.check(status, "cudnnBackendCreateDescriptor", None)?;
         made.push(descriptor);
         for attribute in &self.node.attributes {
             // SAFETY: the descriptor is live.
-            unsafe { self.set(descriptor, attribute, made) }
-                .map_err(|error| self.refused(error, Some(attribute.name)))?;
+            unsafe { self.set(descriptor, attribute, made) }?;
         }
         // SAFETY: the descriptor is live.
         unsafe { self.select(descriptor, target) }?;
         if self.node.is_finalized {
             // SAFETY: the descriptor is live.
-            unsafe { self.backend.finalize(descriptor) }.map_err(|error| self.refused(error, None))?;
+            let status = unsafe { (self.functions.finalize)(descriptor) };
+            self.check(status, "cudnnBackendFinalize", None)?;
         }
         Ok(())
     }
@@ -130,15 +110,15 @@ impl<B: Backend> Attempt<'_, B> {
     ///
     /// # Safety
     /// The descriptor is live.
-    unsafe fn set(&self, descriptor: Raw, attribute: &Attribute, made: &[Raw]) -> Result<(), B::Error> {
+    unsafe fn set(&self, descriptor: Raw, attribute: &Attribute, made: &[Raw]) -> Result<(), Refused<E>> {
         let Attribute { name, ty, value } = attribute;
-        match value {
-            Value::Handles(_) => Ok(()),
+        let status = match value {
+            Value::Handles(_) => return Ok(()),
             Value::Nodes(places) => {
                 let children: Vec<Raw> = places.iter().filter_map(|place| made.get(*place).copied()).collect();
                 let count = children.len() as i64;
                 // SAFETY: guaranteed by the caller; these are live descriptors.
-                unsafe { self.backend.set(descriptor, *name, *ty, count, children.as_ptr().cast()) }
+                unsafe { (self.functions.set)(descriptor, *name, *ty, count, children.as_ptr().cast()) }
             }
             value => {
                 let bytes = value.to_bytes(*ty);
@@ -146,14 +126,15 @@ impl<B: Backend> Attempt<'_, B> {
                 let count = if *ty == Type::CUDNN_TYPE_CHAR { bytes.len() as i64 } else { value.count(*ty) };
                 let aligned = aligned(&bytes);
                 // SAFETY: guaranteed by the caller; the buffer contains that many elements of this type.
-                unsafe { self.backend.set(descriptor, *name, *ty, count, aligned.as_ptr().cast()) }
+                unsafe { (self.functions.set)(descriptor, *name, *ty, count, aligned.as_ptr().cast()) }
             }
-        }
+        };
+        self.check(status, SET, Some(*name))
     }
 
     /// # Safety
     /// The descriptor and the target are live.
-    unsafe fn select(&self, descriptor: Raw, target: Target) -> Result<(), Refused<B::Error>> {
+    unsafe fn select(&self, descriptor: Raw, target: Target) -> Result<(), Refused<E>> {
         let has_handle = self.node.attributes.iter().any(|attribute| matches!(attribute.value, Value::Handles(_)));
         let is_graph = self.node.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && self.node.is_finalized;
         let (name, ty, raw): (Name, Type, *mut c_void) = match (target, target_attributes(self.node.kind)) {
@@ -169,13 +150,15 @@ impl<B: Backend> Attempt<'_, B> {
             _ => return Ok(()),
         };
         // SAFETY: guaranteed by the caller.
-        let set = unsafe { self.backend.set(descriptor, name, ty, 1, (&raw const raw).cast()) };
-        set.map_err(|error| self.refused(error, None))
+        let status = unsafe { (self.functions.set)(descriptor, name, ty, 1, (&raw const raw).cast()) };
+        self.check(status, SET, None)
     }
 
-    fn refused(&self, error: B::Error, attribute: Option<Name>) -> Refused<B::Error> {
-        let attribute = attribute.map(|name| format!(", CUDNN_ATTR_{}", names::attribute(name)));
-        Refused { error: Some(error), place: format!("{}{}", self.place(), attribute.unwrap_or_default()) }
+    fn check(&self, status: Status, function: &'static str, attribute: Option<Name>) -> Result<(), Refused<E>> {
+        (self.functions.check)(status, function).map_err(|error| {
+            let attribute = attribute.map(|name| format!(", CUDNN_ATTR_{}", names::attribute(name)));
+            Refused { error: Some(error), place: format!("{}{}", self.place(), attribute.unwrap_or_default()) }
+        })
     }
 
     fn place(&self) -> String {
@@ -209,70 +192,68 @@ fn target_attributes(kind: Kind) -> (Option<Name>, Option<Name>) {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     use super::*;
 
-    /// Records calls, and numbers the descriptors from 1.
-    #[derive(Default)]
-    struct Recorder {
-        calls: RefCell<Vec<String>>,
+    thread_local! {
+        static CALLS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
         /// The descriptor for which `finalize` fails.
-        refused: Option<usize>,
+        static REFUSED: Cell<Option<usize>> = const { Cell::new(None) };
     }
 
-    impl Recorder {
-        fn call(&self, text: String) {
-            self.calls.borrow_mut().push(text);
-        }
+    fn record(call: String) -> Status {
+        CALLS.with_borrow_mut(|calls| calls.push(call));
+        Status::CUDNN_STATUS_SUCCESS
     }
 
-    impl Backend for Recorder {
-        type Error = &'static str;
-
-        fn create(&self, kind: Kind) -> Result<Raw, Self::Error> {
-            let number = 1 + self.calls.borrow().iter().filter(|call| call.starts_with("create")).count();
-            self.call(format!("create {number} {}", names::kind(kind)));
-            Ok(std::ptr::without_provenance_mut(number))
-        }
-
-        unsafe fn set(
-            &self,
-            descriptor: Raw,
-            name: Name,
-            ty: Type,
-            count: i64,
-            elements: *const c_void,
-        ) -> Result<(), Self::Error> {
-            assert!(elements.addr().is_multiple_of(8));
-            #[expect(clippy::disallowed_methods, reason = "the elements belong to this crate")]
-            // SAFETY: all elements here have eight bytes.
-            let elements = unsafe { std::slice::from_raw_parts(elements.cast::<u64>(), count as usize) };
-            self.call(format!("set {} {} {} {elements:?}", descriptor.addr(), names::attribute(name), ty.0));
-            Ok(())
-        }
-
-        unsafe fn finalize(&self, descriptor: Raw) -> Result<(), Self::Error> {
-            self.call(format!("finalize {}", descriptor.addr()));
-            if self.refused == Some(descriptor.addr()) { Err("refused") } else { Ok(()) }
-        }
-
-        unsafe fn destroy(&self, descriptor: Raw) {
-            self.call(format!("destroy {}", descriptor.addr()));
-        }
+    /// Numbers the descriptors from 1.
+    unsafe extern "C-unwind" fn create(kind: Kind, to: *mut Raw) -> Status {
+        let number = 1 + CALLS.with_borrow(|calls| calls.iter().filter(|call| call.starts_with("create")).count());
+        // SAFETY: the caller passes a place for the descriptor.
+        unsafe { *to = std::ptr::without_provenance_mut(number) };
+        record(format!("create {number} {}", names::kind(kind)))
     }
+
+    unsafe extern "C-unwind" fn set(raw: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) -> Status {
+        assert!(elements.addr().is_multiple_of(8));
+        #[expect(clippy::disallowed_methods, reason = "the elements belong to this crate")]
+        // SAFETY: all elements here have eight bytes.
+        let elements = unsafe { std::slice::from_raw_parts(elements.cast::<u64>(), count as usize) };
+        record(format!("set {} {} {} {elements:?}", raw.addr(), names::attribute(name), ty.0))
+    }
+
+    unsafe extern "C-unwind" fn finalize(raw: Raw) -> Status {
+        let status = record(format!("finalize {}", raw.addr()));
+        if REFUSED.get() == Some(raw.addr()) { Status::CUDNN_STATUS_BAD_PARAM } else { status }
+    }
+
+    unsafe extern "C-unwind" fn destroy(raw: Raw) -> Status {
+        record(format!("destroy {}", raw.addr()))
+    }
+
+    const RECORDER: Functions<&str> = Functions {
+        create,
+        set,
+        finalize,
+        destroy,
+        check: |status, function| if status == Status::CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(function) },
+    };
 
     const GRAPH: &str = r#"[{"kind":"TENSOR","UNIQUE_ID:3":7},{"kind":"OPERATION_POINTWISE","XDESC:15":0},
         {"kind":"OPERATIONGRAPH","HANDLE:0":1,"OPS:15":1}]"#;
 
     #[track_caller]
     fn check(target: Target, refused: Option<usize>, expected: Result<usize, &str>, calls: &[&str]) {
-        let recorder = Recorder { refused, ..Recorder::default() };
+        CALLS.take();
+        REFUSED.set(refused);
         let graph = serde_json::from_str(GRAPH).unwrap();
         // SAFETY: this code never calls the functions.
-        let made = unsafe { rebuild(&graph, target, &recorder) };
+        let made = unsafe { rebuild(&graph, target, &RECORDER) };
+        let error = made.as_ref().err().and_then(|refused| refused.error);
+        assert_eq!(error, refused.map(|_| "cudnnBackendFinalize"));
         assert_eq!(made.map(|raw| raw.addr()).map_err(|refused| refused.place), expected.map_err(str::to_owned));
-        assert_eq!(recorder.calls.into_inner(), calls);
+        assert_eq!(CALLS.take(), calls);
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! Calls cuDNN's functions below this layer, both for the program and for the layer itself.
 
-use std::ffi::c_void;
 use std::ops::Deref;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use cudnn_graph::rebuild::Backend;
+use cudnn_graph::rebuild::Functions;
 use cudnn_layer_api::Host;
 use cudnn_sys::types::cudnnStatus_t;
 
@@ -51,6 +50,17 @@ impl Cudnn {
             ],
         );
         Cudnn(next)
+    }
+
+    /// Returns the functions for descriptors of this layer, unless one is missing in this cuDNN.
+    pub(crate) fn functions(&self) -> Option<Functions<Status>> {
+        Some(Functions {
+            create: self.cudnnBackendCreateDescriptor()?,
+            set: self.cudnnBackendSetAttribute()?,
+            finalize: self.cudnnBackendFinalize()?,
+            destroy: self.cudnnBackendDestroyDescriptor()?,
+            check: |status, _| checked(status),
+        })
     }
 
     /// Runs a closure with a temporary descriptor and destroys it afterwards. If a callback of the program throws an
@@ -155,36 +165,6 @@ impl Cudnn {
     }
 }
 
-impl Backend for Cudnn {
-    type Error = Status;
-
-    fn create(&self, kind: Kind) -> Result<Raw, Status> {
-        Cudnn::create(self, kind).map(|descriptor| descriptor.raw)
-    }
-
-    unsafe fn set(
-        &self,
-        descriptor: Raw,
-        name: Name,
-        ty: Type,
-        count: i64,
-        elements: *const c_void,
-    ) -> Result<(), Status> {
-        let set = self.cudnnBackendSetAttribute().ok_or(ABSENT)?;
-        // SAFETY: guaranteed by the caller.
-        checked(unsafe { set(descriptor, name, ty, count, elements) })
-    }
-
-    unsafe fn finalize(&self, descriptor: Raw) -> Result<(), Status> {
-        // SAFETY: guaranteed by the caller.
-        checked(self.cudnnBackendFinalize().map_or(ABSENT, |finalize| unsafe { finalize(descriptor) }))
-    }
-
-    unsafe fn destroy(&self, descriptor: Raw) {
-        Cudnn::destroy(self, descriptor);
-    }
-}
-
 /// A live descriptor of this layer or of the program.
 pub(crate) struct Descriptor<'a> {
     pub(crate) cudnn: &'a Cudnn,
@@ -197,13 +177,15 @@ impl Descriptor<'_> {
     }
 
     pub(crate) fn set<T>(&self, name: Name, ty: Type, elements: &[T]) -> Result<(), Status> {
+        let set = self.cudnn.cudnnBackendSetAttribute().ok_or(ABSENT)?;
         // SAFETY: the descriptor is live, and the caller passes elements of the named type.
-        unsafe { self.cudnn.set(self.raw, name, ty, elements.len() as i64, elements.as_ptr().cast()) }
+        checked(unsafe { set(self.raw, name, ty, elements.len() as i64, elements.as_ptr().cast()) })
     }
 
     pub(crate) fn finalize(&self) -> Result<(), Status> {
+        let finalize = self.cudnn.cudnnBackendFinalize().ok_or(ABSENT)?;
         // SAFETY: the descriptor is live.
-        unsafe { self.cudnn.finalize(self.raw) }
+        checked(unsafe { finalize(self.raw) })
     }
 
     /// Reads elements into `room`. Returns the total number of elements, which may be larger than `room`.

@@ -184,8 +184,10 @@ fn with_rebuilt<T>(
     target: Target,
     work: impl FnOnce(Raw) -> Result<T, Status>,
 ) -> Result<T, Status> {
+    let functions = cudnn.functions().ok_or(ABSENT)?;
     // SAFETY: cuDNN has accepted these elements, or elements of the same type and number. The handle is live.
-    let descriptor = unsafe { rebuild(graph, target, cudnn) }.map_err(|refused| refused.error.unwrap_or(ABSENT))?;
+    let descriptor =
+        unsafe { rebuild(graph, target, &functions) }.map_err(|refused| refused.error.unwrap_or(ABSENT))?;
     let result = work(descriptor);
     cudnn.destroy(descriptor);
     result
