@@ -114,7 +114,7 @@ fn entries_with_swapped_file_names_are_not_found() {
     store.put(&a).unwrap();
     let of_a = only_file(dir.path());
     let content = std::fs::read(&of_a).unwrap();
-    store.remove(&a.key);
+    store.clear().unwrap();
     store.put(&b).unwrap();
     std::fs::write(only_file(dir.path()), content).unwrap();
     let problem = assert_replaced(dir.path(), &store, &b, "the entry of another key");

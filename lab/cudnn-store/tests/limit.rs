@@ -48,18 +48,16 @@ fn the_entries_that_were_used_longest_ago_are_removed() {
     // Number 0 is the most recently used entry.
     let files: Vec<_> = (0..10).map(|number| put(dir, number, now - HOUR * (2 + 2 * number as u32))).collect();
     let store = store(dir);
-    let scan = store.scan().unwrap();
-    assert_eq!((scan.entries, scan.removed_entries), (10, 0), "{scan:?}");
+    store.scan().unwrap();
+    assert_eq!(plans(dir).len(), 10);
     put(dir, 10, now);
     // The oldest entry was just used, so the next ones are removed, down to 90 % of the limit.
     assert_found(&store, &entry_of("09", 820));
     assert!(last_use(&files[9]) >= now - Duration::from_secs(5));
-    let scan = store.scan().unwrap();
-    assert_eq!((scan.entries, scan.removed_entries), (9, 2), "{scan:?}");
+    store.scan().unwrap();
     assert_eq!(present(&store), [0, 1, 2, 3, 4, 5, 6, 9, 10]);
-    assert!(scan.bytes <= 10_000 * 9 / 10 && scan.bytes > 9000 - 1000, "{scan:?}");
-    let listed: u64 = store.entries().map(|stored| stored.unwrap().bytes).sum();
-    assert_eq!(listed, scan.bytes);
+    let bytes: u64 = store.entries().map(|stored| stored.unwrap().bytes).sum();
+    assert!(bytes <= 10_000 * 9 / 10 && bytes > 9000 - 1000, "{bytes}");
 }
 
 #[test]
@@ -94,7 +92,8 @@ fn entries_expire_after_the_clock_was_set_back() {
     std::fs::write(&abandoned, "").unwrap();
     set_modified(&abandoned, now + HOUR * 1000);
     let store = store(dir);
-    assert_eq!(store.scan().unwrap().removed_entries, 0);
+    store.scan().unwrap();
+    assert_eq!(plans(dir).len(), 9);
     for file in ahead.iter().chain([&abandoned]) {
         let age = last_use(file).duration_since(now - Duration::from_secs(5)).unwrap();
         assert!(age < Duration::from_secs(60), "{}", file.display());
@@ -104,15 +103,15 @@ fn entries_expire_after_the_clock_was_set_back() {
     for number in 9..12 {
         put(dir, number, now);
     }
-    let scan = store.scan().unwrap();
-    assert_eq!((scan.removed_entries, scan.removed_temporaries), (3, 1), "{scan:?}");
+    store.scan().unwrap();
+    assert_eq!((plans(dir).len(), temporaries(dir).len()), (9, 0));
     let present = present(&store);
     assert!([9, 10, 11].iter().all(|number| present.contains(number)), "{present:?}");
 
     // Before any file was written, temporary files are not removed.
     let old = temporary.path().join("tmp-1-00000000000000ab");
     std::fs::write(&old, "").unwrap();
-    assert_eq!(store.scan().unwrap().removed_temporaries, 0);
+    store.scan().unwrap();
     assert_eq!(temporaries(dir).len(), 1);
 }
 
@@ -126,8 +125,7 @@ fn other_files_are_neither_counted_nor_removed() {
         set_modified(&dir.join(name), long_ago);
     }
     put(dir, 0, long_ago);
-    let scan = store(dir).scan().unwrap();
-    assert_eq!((scan.entries, scan.removed_entries, scan.removed_temporaries), (1, 0, 0));
+    store(dir).scan().unwrap();
     assert_eq!(names(dir, |_| true).len(), 4);
 }
 

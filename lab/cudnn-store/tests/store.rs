@@ -49,9 +49,7 @@ fn a_stored_entry_is_returned_unchanged() {
     let newer = PlanEntry { plan: b"{}".into(), ..entry("a") };
     store.put(&newer).unwrap();
     assert_found(&store, &newer);
-    store.remove(&newer.key);
-    assert!(get(&store, &newer).is_none());
-    assert_eq!((plans(&dir).len(), temporaries(&dir).len()), (4, 0));
+    assert_eq!((plans(&dir).len(), temporaries(&dir).len()), (5, 0));
 }
 
 #[test]
@@ -59,7 +57,6 @@ fn a_store_without_a_directory_keeps_nothing() {
     let (store, problems) = Store::open(&Settings::default());
     assert!(problems.is_empty() && store.dir().is_none());
     store.put(&entry("a")).unwrap();
-    store.remove(b"a");
     assert!(get(&store, &entry("a")).is_none());
     assert_eq!((store.entries().count(), store.clear().unwrap().entries), (0, 0));
 }
@@ -178,7 +175,6 @@ mod side_effects {
         store.put(&entry("a")).unwrap();
         assert_found(&store, &entry("a"));
         assert!(get(&store, &entry("b")).is_none());
-        store.remove(b"b");
         assert_eq!(store.entries().count(), 1);
         store.scan().unwrap();
     }
@@ -192,12 +188,11 @@ mod side_effects {
         let settings = Settings { packs: vec![path.join("none")], dir: Some(path.to_owned()), limit: 1 << 30 };
         let (store, _) = Store::open(&settings);
         let a = entry("a");
-        let operations: [(&str, &dyn Fn()); 7] = [
+        let operations: [(&str, &dyn Fn()); 6] = [
             ("open", &|| drop(Store::open(&settings))),
             ("put", &|| drop(store.put(&a))),
             ("get", &|| drop(store.get(b"a"))),
             ("get nothing", &|| drop(store.get(b"b"))),
-            ("remove", &|| store.remove(b"b")),
             ("entries", &|| drop(store.entries().next())),
             ("scan", &|| drop(store.scan())),
         ];

@@ -10,7 +10,7 @@ use cudnn_os::trusted_files;
 use super::entry::{PlanEntry, PlanSource, StoredPlan};
 use super::error::Cause;
 use super::format::{self, MAX_ENTRY};
-use super::limit::{self, Scan};
+use super::limit;
 use super::name::{self, StoreFile};
 use super::variables::LIMIT_VARIABLE;
 
@@ -113,20 +113,10 @@ impl Directory {
         Ok(directory)
     }
 
-    pub(crate) fn remove(&self, key: &[u8]) {
-        if let Ok(Some(directory)) = self.open() {
-            let _ = directory.remove(&name::entry_name(&name::hash(key)));
-        }
-    }
-
     /// Removes old entries and temporary files. A background thread does the same after some puts.
-    pub(crate) fn scan(&self) -> Result<Scan, String> {
-        match self.open()? {
-            None => Ok(Scan::default()),
-            Some(directory) => {
-                limit::scan(&directory, self.limit, SystemTime::now()).map_err(|cause| cause.at(&self.path))
-            }
-        }
+    pub(crate) fn scan(&self) -> Result<(), String> {
+        let Some(directory) = self.open()? else { return Ok(()) };
+        limit::scan(&directory, self.limit, SystemTime::now()).map_err(|cause| cause.at(&self.path))
     }
 
     /// Iterates over the entries, sorted by their file names.

@@ -18,20 +18,6 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Modification times further in the future are attributed to a clock change.
 const SLACK: Duration = Duration::from_secs(60);
 
-/// The result of scanning a directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Scan {
-    /// The number of remaining entries.
-    pub entries: u64,
-    /// The size of the remaining entries, in bytes.
-    pub bytes: u64,
-    /// The number of removed entries.
-    pub removed_entries: u64,
-    /// The number of removed temporary files, which belonged to killed processes.
-    pub removed_temporaries: u64,
-}
-
 /// Returns whether to update the last use of an entry. A time in the future is always replaced.
 pub(crate) fn is_use_to_record(last_use: SystemTime, now: SystemTime) -> bool {
     match now.duration_since(last_use) {
@@ -67,9 +53,8 @@ pub(crate) fn start_scan(path: &Path, limit: u64) -> bool {
 }
 
 /// Removes old temporary files, and entries if the directory is over the limit.
-pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result<Scan, Cause> {
-    let mut scan = Scan::default();
-    let mut entries = Vec::new();
+pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result<(), Cause> {
+    let (mut entries, mut bytes) = (Vec::new(), 0_u64);
     for name in directory.names()? {
         let Some(kind) = name::kind(&name) else { continue };
         let Ok(stat) = directory.stat(&name) else { continue };
@@ -80,34 +65,31 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
         }
         match kind {
             StoreFile::Temporary if now.duration_since(modified).is_ok_and(|age| age >= HOUR) => {
-                scan.removed_temporaries += u64::from(directory.remove(&name).is_ok());
+                let _ = directory.remove(&name);
             }
             StoreFile::Temporary => {}
             StoreFile::Entry => {
-                scan.entries += 1;
-                scan.bytes = scan.bytes.saturating_add(stat.size);
+                bytes = bytes.saturating_add(stat.size);
                 entries.push((modified, name, stat.size));
             }
         }
     }
-    if scan.bytes <= limit {
-        return Ok(scan);
+    if bytes <= limit {
+        return Ok(());
     }
     let goal = limit - limit / 10;
     entries.sort_unstable();
     for (_, name, size) in entries {
-        if scan.bytes <= goal {
+        if bytes <= goal {
             break;
         }
         // Another process may have removed the file.
         if directory.remove(&name).is_err_and(|error| error.kind() != ErrorKind::NotFound) {
             continue;
         }
-        scan.bytes = scan.bytes.saturating_sub(size);
-        scan.entries -= 1;
-        scan.removed_entries += 1;
+        bytes = bytes.saturating_sub(size);
     }
-    Ok(scan)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -33,7 +33,6 @@ mod variables;
 pub use directory::Cleared;
 pub use entry::{PlanEntry, PlanInfo, PlanLookup, PlanSource, StoredPlan};
 pub use error::NO_DIRECTORY;
-pub use limit::Scan;
 pub use pack::{Packed, is_pack, write_pack};
 pub use settings::{DEFAULT_LIMIT, Settings, parse_size};
 pub use store::Store;

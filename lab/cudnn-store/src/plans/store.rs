@@ -7,7 +7,6 @@ use cudnn_os::cancel::ThreadStateGuard;
 
 use super::entry::{PlanEntry, PlanLookup, PlanSource, StoredPlan};
 use super::error::Cause;
-use super::limit::Scan;
 use super::pack::Pack;
 use super::settings::Settings;
 
@@ -89,14 +88,6 @@ impl Store {
         self.directory.as_ref().map_or(Ok(()), |directory| directory.put(entry))
     }
 
-    /// Removes the entry with this key from the directory.
-    pub fn remove(&self, key: &[u8]) {
-        let _guard = ThreadStateGuard::new();
-        if let Some(directory) = &self.directory {
-            directory.remove(key);
-        }
-    }
-
     /// Reads and verifies all entries one at a time, first in the packs and then in the directory. Damaged entries are
     /// returned as problems and are not removed.
     pub fn entries(&self) -> impl Iterator<Item = Result<StoredPlan, String>> {
@@ -112,9 +103,9 @@ impl Store {
     ///
     /// # Errors
     /// Returns the reason why the directory could not be read.
-    pub fn scan(&self) -> Result<Scan, String> {
+    pub fn scan(&self) -> Result<(), String> {
         let _guard = ThreadStateGuard::new();
-        self.directory.as_ref().map_or(Ok(Scan::default()), Directory::scan)
+        self.directory.as_ref().map_or(Ok(()), Directory::scan)
     }
 
     /// Removes all entries and temporary files from the directory, but no other files.
