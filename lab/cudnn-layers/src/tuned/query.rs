@@ -82,7 +82,7 @@ fn first_descriptors(query: &HeuristicsQuery, count: usize) -> Option<Vec<Raw>> 
 pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
     let (found, mut descriptors) = {
         let _guard = ThreadStateGuard::new();
-        let mut found = find_order(state, query)?;
+        let mut found = RankedQuery::find(state, query)?.order(state)?;
         found.order.truncate(query.requested);
         let descriptors = first_descriptors(query, found.order.len())?;
         (found, descriptors)
@@ -203,73 +203,104 @@ impl FoundOrder<'_> {
     }
 }
 
-fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrder<'a>> {
-    let content = shadow::content(query.heuristics)?;
-    let is_usual = content.kind == Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR
-        && content.is_finalized
-        && !content.is_uncertain
-        && content.attributes.iter().all(|attribute| USUAL.contains(&attribute.name));
-    let graph = shadow::graph_of(&content).filter(|graph| is_usual && graph.is_finalized)?;
-    // After a missed call, the graph may have changed.
-    static BYPASS: Bypass = Bypass::new("engines are no longer tuned");
-    if !BYPASS.has_seen_all(state.host) || state.choices.is_empty() {
-        return None;
-    }
-    let device = device::description(&state.cudnn, &content)?;
-    let ranking = find_ranking(state, &device, graph)?;
-    // SAFETY: the program passes the heuristics to this call.
-    let heuristics = unsafe { state.cudnn.descriptor(query.heuristics) };
-    let announced = announced(&heuristics).ok()?;
-    let key = remembered::key(&content, &ranking.graph, &device);
-    if let Some(order) = remembered::find(key, announced) {
-        return Some(FoundOrder { ranking, order: order?, source: Source::Remembered });
-    }
-    let proposals = |count| {
-        let proposals = proposals(&heuristics, count).ok()?;
-        Some(proposals.iter().map(|proposal| choose(ranking, proposal)).collect::<Vec<_>>())
-    };
-    // The first proposal is much cheaper than all.
-    let first = proposals(announced.min(1))?;
-    // In another mode than that of the ranking, the heuristics may choose another engine.
-    if !state.only && ranking.confirms_heuristics() && first == [ProposalUse::Recommended(0)] {
-        remembered::insert(key, announced, None);
-        return None;
-    }
-    let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE);
-    let kept = match mode {
-        _ if !state.only => Kept::All,
-        Some(FALLBACK_MODE) => Kept::Best,
-        _ => Kept::BestAndDefault,
-    };
-    let listed = mode.and_then(|mode| predicted(ranking, mode, announced)).filter(|(_, uses)| uses.starts_with(&first));
-    let listed = listed.filter(|_| !IS_UNPREDICTABLE.load(Ordering::Relaxed));
-    // If the program gets all proposals, a wrong prediction changes only their order.
-    let may_predict = kept == Kept::All && !ranking.has_dangerous() && query.requested >= announced;
-    let (source, order) = match listed {
-        Some((len, uses)) if may_predict => (Source::Predicted { len, key }, order(ranking, uses, kept)),
-        listed => {
-            let short = listed.filter(|_| kept != Kept::All).and_then(|(_, uses)| {
-                let order = order(ranking, uses.clone(), kept)?;
-                let filled = filled_places(&order);
-                (uses.get(..filled) == Some(&proposals(filled)?)).then_some(order)
-            });
-            let order = match short {
-                Some(order) => Some(order),
-                None => order(ranking, proposals(announced)?, kept),
-            };
-            (Source::Queried, order)
+/// A query for a graph that the file ranks.
+struct RankedQuery<'a> {
+    ranking: &'a Ranking,
+    heuristics: Descriptor<'a>,
+    mode: Option<i64>,
+    requested: usize,
+    /// The number of proposals that cuDNN announces.
+    announced: usize,
+    /// The key of the remembered order.
+    key: usize,
+}
+
+impl<'a> RankedQuery<'a> {
+    fn find(state: &'a State, query: &HeuristicsQuery) -> Option<Self> {
+        let content = shadow::content(query.heuristics)?;
+        let is_usual = content.kind == Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR
+            && content.is_finalized
+            && !content.is_uncertain
+            && content.attributes.iter().all(|attribute| USUAL.contains(&attribute.name));
+        let graph = shadow::graph_of(&content).filter(|graph| is_usual && graph.is_finalized)?;
+        // After a missed call, the graph may have changed.
+        static BYPASS: Bypass = Bypass::new("engines are no longer tuned");
+        if !BYPASS.has_seen_all(state.host) || state.choices.is_empty() {
+            return None;
         }
-    };
-    let text = match &order {
-        Some(_) => "changes the order of the proposals",
-        None => "confirms the order of the proposals",
-    };
-    state.host.info(&format!("the ranking of graph {} {text}: {}", ranking.graph, ranking.label));
-    // An order that stays is never checked.
-    if order.is_none() && !ranking.has_dangerous() || order.is_some() && matches!(source, Source::Queried) {
-        remembered::insert(key, announced, order.clone());
+        let device = device::description(&state.cudnn, &content)?;
+        let ranking = find_ranking(state, &device, graph)?;
+        // SAFETY: the program passes the heuristics to this call.
+        let heuristics = unsafe { state.cudnn.descriptor(query.heuristics) };
+        let announced = announced(&heuristics).ok()?;
+        let key = remembered::key(&content, &ranking.graph, &device);
+        let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE);
+        Some(RankedQuery { ranking, heuristics, mode, requested: query.requested, announced, key })
     }
-    Some(FoundOrder { ranking, order: order?, source })
+
+    /// Returns the order of the results, or `None` if cuDNN's order stays.
+    fn order(&self, state: &State) -> Option<FoundOrder<'a>> {
+        let RankedQuery { ranking, announced, key, .. } = *self;
+        if let Some(order) = remembered::find(key, announced) {
+            return Some(FoundOrder { ranking, order: order?, source: Source::Remembered });
+        }
+        // The first proposal is much cheaper than all.
+        let first = self.proposed(announced.min(1))?;
+        // In another mode than that of the ranking, the heuristics may choose another engine.
+        if !state.only && ranking.confirms_heuristics() && first == [ProposalUse::Recommended(0)] {
+            remembered::insert(key, announced, None);
+            return None;
+        }
+        let kept = match self.mode {
+            _ if !state.only => Kept::All,
+            Some(FALLBACK_MODE) => Kept::Best,
+            _ => Kept::BestAndDefault,
+        };
+        let (source, order) = match self.listed(&first) {
+            Some((len, uses)) if self.may_predict(kept) => (Source::Predicted { len, key }, order(ranking, uses, kept)),
+            listed => (Source::Queried, self.queried(listed.map(|(_, uses)| uses), kept)?),
+        };
+        let text = match &order {
+            Some(_) => "changes the order of the proposals",
+            None => "confirms the order of the proposals",
+        };
+        state.host.info(&format!("the ranking of graph {} {text}: {}", ranking.graph, ranking.label));
+        // An order that stays is never checked.
+        if order.is_none() && !ranking.has_dangerous() || order.is_some() && matches!(source, Source::Queried) {
+            remembered::insert(key, announced, order.clone());
+        }
+        Some(FoundOrder { ranking, order: order?, source })
+    }
+
+    /// Returns how the first `count` proposals of cuDNN are used.
+    fn proposed(&self, count: usize) -> Option<Vec<ProposalUse>> {
+        let proposals = proposals(&self.heuristics, count).ok()?;
+        Some(proposals.iter().map(|proposal| choose(self.ranking, proposal)).collect())
+    }
+
+    /// Returns the number of proposals that the file lists and all uses, if they begin with these.
+    fn listed(&self, first: &[ProposalUse]) -> Option<(usize, Vec<ProposalUse>)> {
+        let listed = predicted(self.ranking, self.mode?, self.announced).filter(|(_, uses)| uses.starts_with(first));
+        listed.filter(|_| !IS_UNPREDICTABLE.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether a wrong prediction would change only the order, because the program gets all proposals.
+    fn may_predict(&self, kept: Kept) -> bool {
+        kept == Kept::All && !self.ranking.has_dangerous() && self.requested >= self.announced
+    }
+
+    /// Returns the order of cuDNN's proposals. Queries only those that are kept, if the file lists the same.
+    fn queried(&self, listed: Option<Vec<ProposalUse>>, kept: Kept) -> Option<Option<Order>> {
+        let short = listed.filter(|_| kept != Kept::All).and_then(|uses| {
+            let order = order(self.ranking, uses.clone(), kept)?;
+            let filled = filled_places(&order);
+            (uses.get(..filled) == Some(&self.proposed(filled)?)).then_some(order)
+        });
+        match short {
+            Some(order) => Some(Some(order)),
+            None => Some(order(self.ranking, self.proposed(self.announced)?, kept)),
+        }
+    }
 }
 
 /// The attributes of queries for which rankings are valid. Others limit the device.
