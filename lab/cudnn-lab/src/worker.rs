@@ -11,7 +11,7 @@ use cudnn_probe::DIR_VARIABLE;
 use cudnn_probe::layers::LAYERS_VARIABLE;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cuda_dirs;
 
@@ -77,7 +77,8 @@ impl<'a> Client<'a> {
                 Err(Lost { reason, ended: Some(ended) })
             }
             Ok(subprocess::Answer::Message(message, worker)) => {
-                let (answer, is_intact) = parse(message)?;
+                let answer = serde_json::from_value(message).unwrap_or_else(|error| Err(error.to_string()));
+                let (answer, is_intact): (T, bool) = answer.map_err(Stop::Failed)?;
                 if is_intact {
                     (self.worker, self.ahead) = (Some(worker), received.saturating_sub(1));
                 } else {
@@ -124,15 +125,6 @@ fn message<T: Serialize>(requests: &[T], received: usize, end: usize) -> Result<
     if all.0.len() < MAX_MESSAGE_LEN { Ok(all) } else { up_to(1) }
 }
 
-fn parse<T: DeserializeOwned>(mut message: Value) -> Result<(T, bool), Stop> {
-    if let Some(reason) = message.get("error").and_then(Value::as_str) {
-        return Err(Stop::Failed(reason.to_owned()));
-    }
-    let answer = message.get_mut("answer").map(Value::take).unwrap_or_default();
-    let answer = serde_json::from_value(answer).map_err(|error| Stop::Failed(error.to_string()))?;
-    Ok((answer, message.get("intact").and_then(Value::as_bool) == Some(true)))
-}
-
 fn reason_of(ended: &Ended) -> String {
     let failure = ended.end.failure().unwrap_or_else(|| "ended without a report".to_owned());
     let last = ended.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -163,12 +155,8 @@ pub(crate) fn serve_graphs<S: Default, G: DeserializeOwned, T: Serialize>(
 pub(crate) fn serve<T: Serialize>(mut answer: impl FnMut(&[u8]) -> Result<(T, bool), String>) {
     while let Some(message) = receive() {
         let answer = answer(&message);
-        let may_continue = matches!(answer, Ok((_, true)));
-        send(&match answer {
-            Ok((answer, is_intact)) => json!({ "answer": answer, "intact": is_intact }),
-            Err(reason) => json!({ "error": reason }),
-        });
-        if !may_continue {
+        send(&json!(answer));
+        if !matches!(answer, Ok((_, true))) {
             break;
         }
     }

@@ -138,15 +138,12 @@ impl NamedRelease<'_> {
     /// Refuses before the download what [`Compared::check_cublas_lt`] would refuse after it.
     fn check_before_download(self, found: &Found) -> Result<(), String> {
         let NamedRelease::Release(release) = self else { return Ok(()) };
-        let (Some([major, minor, patch]), Some(cuda_major)) = (release.cudnn_version(), release.cuda_major()) else {
-            return Ok(());
-        };
-        let version = Version::new(major, minor, patch);
-        let may_end = !release.is_cached() && !release.is_jit() && needs_cublas_lt(version);
-        if may_end && !finds_cublas_lt(cuda_major, None) {
-            return Err(lacks_cublas_lt(version, cuda_major, found));
+        match (release.cudnn_version(), release.cuda_major()) {
+            (Some([major, minor, patch]), Some(cuda_major)) if !release.is_cached() && !release.is_jit() => {
+                check_cublas_lt(Version::new(major, minor, patch), cuda_major, None, found)
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Prefers releases for the CUDA libraries that were found, then cached ones, then full ones, then new ones.
@@ -193,13 +190,12 @@ impl Compared {
     }
 
     fn check_cublas_lt(&self, found: &Found) -> Result<(), String> {
-        let Some(Installation { version, cuda_major: Some(major), .. }) = self.installation else { return Ok(()) };
         let opener = self.dir.join(Library::EnginesPrecompiled.file_name());
-        let may_end = opener.exists() && needs_cublas_lt(version);
-        if may_end && !finds_cublas_lt(major, Some(&opener)) {
-            Err(lacks_cublas_lt(version, major, found))
-        } else {
-            Ok(())
+        match self.installation {
+            Some(Installation { version, cuda_major: Some(major), .. }) if opener.exists() => {
+                check_cublas_lt(version, major, Some(&opener), found)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -221,18 +217,17 @@ fn title(version: Version, cuda_major: u32) -> String {
     format!("{version} for CUDA {cuda_major}")
 }
 
-fn needs_cublas_lt(version: Version) -> bool {
-    Os::HOST == Os::Linux && version >= NEEDS_CUBLAS_LT
-}
-
-fn lacks_cublas_lt(version: Version, cuda_major: u32, found: &Found) -> String {
+fn check_cublas_lt(version: Version, cuda_major: u32, opener: Option<&Path>, found: &Found) -> Result<(), String> {
+    if Os::HOST != Os::Linux || version < NEEDS_CUBLAS_LT || finds_cublas_lt(cuda_major, opener) {
+        return Ok(());
+    }
     let other = found.best().filter(|best| *best != cuda_major);
     let other = other.map_or(String::new(), |other| format!(", or name a release for CUDA {other}"));
-    format!(
+    Err(format!(
         "cuDNN {} would end the process, because ld.so does not find libcublasLt.so.{cuda_major}; add its directory to \
          {SEARCH_PATH}{other}",
         title(version, cuda_major)
-    )
+    ))
 }
 
 fn announce(release: &Release, format: Format) {
