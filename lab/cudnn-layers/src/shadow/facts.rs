@@ -4,6 +4,7 @@
 //! Facts refer only to lower levels, to avoid reference cycles: a configuration's facts refer to the engine's facts,
 //! while the engine's content refers to the configuration.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -21,7 +22,7 @@ const MAX_CHILDREN: usize = 4096;
 pub(crate) struct DescriptorFacts {
     /// Incremented with every new fact, and shared with lower levels. Labels are rebuilt if it has changed.
     version: Arc<AtomicU32>,
-    list: FactList,
+    facts: Facts,
     /// Whether the layer `tuned` recommends this engine.
     is_tuned: AtomicBool,
     chosen: OnceBox<ChosenEngine>,
@@ -36,23 +37,19 @@ pub(crate) struct ChosenEngine {
     pub(crate) knobs: Vec<(u32, i64)>,
 }
 
-struct FactList(Lock<Vec<Fact>>);
+/// The values of attributes.
+struct Facts(Lock<BTreeMap<Name, FactValue>>);
 
-impl Default for FactList {
+impl Default for Facts {
     fn default() -> Self {
-        FactList(Lock::new(Vec::new()))
+        Facts(Lock::new(BTreeMap::new()))
     }
 }
 
-impl std::fmt::Debug for FactList {
+impl std::fmt::Debug for Facts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("..")
     }
-}
-
-struct Fact {
-    name: Name,
-    value: FactValue,
 }
 
 enum FactValue {
@@ -90,54 +87,45 @@ impl DescriptorFacts {
 
     /// Returns the integers of an attribute, if the program has read it.
     pub(crate) fn numbers(&self, name: Name) -> Vec<i64> {
-        let Some((_gate, list)) = self.lock() else { return Vec::new() };
-        match list.iter().find(|fact| fact.name == name) {
-            Some(Fact { value: FactValue::Elements(ty, bytes), .. }) => numbers(*ty, bytes.as_slice()),
+        let Some((_gate, facts)) = self.lock() else { return Vec::new() };
+        match facts.get(&name) {
+            Some(FactValue::Elements(ty, bytes)) => numbers(*ty, bytes.as_slice()),
             _ => Vec::new(),
         }
     }
 
     /// Returns the facts of an attribute's descriptors, if the program has read them.
     pub(crate) fn children(&self, name: Name) -> Vec<Arc<DescriptorFacts>> {
-        let Some((_gate, list)) = self.lock() else { return Vec::new() };
-        match list.iter().find(|fact| fact.name == name) {
-            Some(Fact { value: FactValue::Descriptors(children), .. }) => children.clone(),
+        let Some((_gate, facts)) = self.lock() else { return Vec::new() };
+        match facts.get(&name) {
+            Some(FactValue::Descriptors(children)) => children.clone(),
             _ => Vec::new(),
         }
     }
 
     /// Stores the elements of an attribute that the program has read.
     pub(super) fn learn(&self, name: Name, ty: Type, bytes: &[u8]) {
-        let Some((_gate, mut list)) = self.lock() else { return };
-        let is_full = list.len() >= MAX_FACTS;
-        match list.iter_mut().find(|fact| fact.name == name) {
-            Some(Fact { value: FactValue::Elements(known, old), .. }) if *known == ty && old.as_slice() == bytes => {
-                return;
-            }
-            Some(fact) => fact.value = FactValue::Elements(ty, Bytes::new(bytes)),
-            None if is_full => return,
-            None => list.push(Fact { name, value: FactValue::Elements(ty, Bytes::new(bytes)) }),
+        let Some((_gate, mut facts)) = self.lock() else { return };
+        let is_known = match facts.get(&name) {
+            Some(FactValue::Elements(known, old)) => *known == ty && old.as_slice() == bytes,
+            Some(FactValue::Descriptors(_)) => false,
+            None => facts.len() >= MAX_FACTS,
+        };
+        if !is_known {
+            facts.insert(name, FactValue::Elements(ty, Bytes::new(bytes)));
+            self.version.fetch_add(1, Ordering::Release);
         }
-        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// Stores that the program has read `count` descriptors from an attribute. The caller attaches the
     /// returned facts to the program's descriptors.
     pub(super) fn learn_children(&self, name: Name, count: usize) -> Vec<Arc<DescriptorFacts>> {
         let count = count.min(MAX_CHILDREN);
-        let Some((_gate, mut list)) = self.lock() else { return Vec::new() };
-        let index = list.iter().position(|fact| fact.name == name).unwrap_or(list.len());
-        if index >= MAX_FACTS {
-            return Vec::new();
+        let Some((_gate, mut facts)) = self.lock() else { return Vec::new() };
+        if !matches!(facts.get(&name), Some(FactValue::Descriptors(_))) && facts.len() < MAX_FACTS {
+            facts.insert(name, FactValue::Descriptors(Vec::new()));
         }
-        if index == list.len() {
-            list.push(Fact { name, value: FactValue::Descriptors(Vec::new()) });
-        }
-        let Some(fact) = list.get_mut(index) else { return Vec::new() };
-        if let FactValue::Elements(..) = fact.value {
-            fact.value = FactValue::Descriptors(Vec::new());
-        }
-        let FactValue::Descriptors(children) = &mut fact.value else { return Vec::new() };
+        let Some(FactValue::Descriptors(children)) = facts.get_mut(&name) else { return Vec::new() };
         if children.len() < count {
             children.resize_with(count, || {
                 Arc::new(DescriptorFacts { version: self.version.clone(), ..DescriptorFacts::default() })
@@ -147,7 +135,7 @@ impl DescriptorFacts {
         children.iter().take(count).cloned().collect()
     }
 
-    fn lock(&self) -> Option<(Guard<'static, ()>, Guard<'_, Vec<Fact>>)> {
-        Some((GATE.lock()?, self.list.0.lock()?))
+    fn lock(&self) -> Option<(Guard<'static, ()>, Guard<'_, BTreeMap<Name, FactValue>>)> {
+        Some((GATE.lock()?, self.facts.0.lock()?))
     }
 }
