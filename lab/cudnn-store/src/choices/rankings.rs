@@ -145,12 +145,3 @@ impl Choices {
 fn rule_name(rule: &Value) -> Option<&str> {
     rule.get("name")?.as_str()
 }
-
-impl<'a> IntoIterator for &'a Choices {
-    type Item = &'a Ranking;
-    type IntoIter = std::slice::Iter<'a, Ranking>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
