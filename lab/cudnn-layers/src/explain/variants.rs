@@ -27,7 +27,6 @@ pub(super) fn variants(graph: &Graph) -> Vec<Variant> {
     let search = Search { graph, operations: &operations, tensors: &tensors };
     let mut all = Vec::new();
     all.extend(search.alignment());
-    all.extend(search.by_value());
     all.extend(search.compute_types());
     all.extend(search.types_of_tensors());
     all.extend(search.broadcasts());
@@ -82,17 +81,6 @@ impl<'a> Search<'a> {
             change: format!("all tensors are aligned to {USUAL} bytes"),
             graph: self.with_tensors(|tensor| tensor.replace(NAME, integers(&[USUAL]))),
         })
-    }
-
-    fn by_value(&self) -> Vec<Variant> {
-        let found = self.tensors.iter().filter(|operand| operand.tensor.is_by_value());
-        let larger = found.filter(|operand| operand.tensor.extents().iter().any(|extent| *extent > 1));
-        let variant = |operand: &&Operand<'_>| Variant {
-            change: format!("{} is in device memory instead of passed by value", name(operand)),
-            graph: self
-                .with_tensor(operand, |tensor| tensor.replace(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, integers(&[0]))),
-        };
-        larger.map(variant).collect()
     }
 
     fn types_of_tensors(&self) -> Vec<Variant> {
@@ -163,17 +151,13 @@ impl<'a> Search<'a> {
         })
     }
 
+    /// Rounds extents up, because many engines need multiples of a small number.
     fn extents(&self) -> Vec<Variant> {
         const UNIT: i64 = 8;
-        const USUAL: [i64; 2] = [128, 64];
         let distinct: BTreeSet<i64> =
             self.tensors.iter().flat_map(|operand| operand.tensor.extents()).copied().collect();
-        let last: BTreeSet<i64> =
-            self.tensors.iter().filter_map(|operand| operand.tensor.extents().last().copied()).collect();
         let rounded = distinct.iter().filter(|extent| **extent > 1 && *extent % UNIT != 0);
         let rounded = rounded.map(|extent| (*extent, extent.saturating_add(UNIT - extent % UNIT)));
-        let smaller =
-            last.iter().flat_map(|extent| USUAL.map(|usual| (*extent, usual))).filter(|(own, usual)| own > usual);
         let variant = |(from, to): (i64, i64)| Variant {
             change: format!("the extent {from} is {to} in all tensors"),
             graph: self.with_tensors(|tensor| {
@@ -184,7 +168,7 @@ impl<'a> Search<'a> {
                 }
             }),
         };
-        rounded.chain(smaller).map(variant).collect()
+        rounded.map(variant).collect()
     }
 
     fn compute_types(&self) -> Vec<Variant> {
