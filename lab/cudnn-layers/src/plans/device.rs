@@ -6,8 +6,7 @@ use std::ops::Range;
 
 use cudnn_store::read_unique;
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::json::parsed;
 
@@ -35,27 +34,16 @@ const PLACES: [&str; 2] = ["pciDeviceId", "cudaDeviceId"];
 
 /// Returns the description `stated` with bus ID and index from another description of the same device.
 pub(super) fn moved(stated: &str, description: &[u8]) -> Option<String> {
-    let places = |text: &[u8]| -> Option<BTreeMap<String, Value>> {
-        let mut places: BTreeMap<String, Value> = parsed(text)?;
-        places.retain(|name, _| PLACES.contains(&name.as_str()));
-        Some(places)
-    };
-    let described = places(description)?;
-    let mut moved = stated.to_owned();
-    for (place, number) in &described {
-        let range = {
-            let members: BTreeMap<&str, &RawValue> = serde_json::from_str(&moved).ok()?;
-            members.get(place.as_str()).map(|value| range_of(value.get(), &moved))
-        };
-        if let Some(range) = range {
-            let (before, after) = (moved.get(..range.clone()?.start)?, moved.get(range?.end..)?);
-            moved = format!("{before}{number}{after}");
+    let described: Map<String, Value> = parsed(description)?;
+    // Other values would not be written as they were read.
+    members(stated.as_bytes())?;
+    let mut moved: Map<String, Value> = parsed(stated.as_bytes())?;
+    for (name, own) in moved.iter_mut().filter(|(name, _)| PLACES.contains(&name.as_str())) {
+        if let Some(number) = described.get(name) {
+            own.clone_from(number);
         }
     }
-    let is_there =
-        places(moved.as_bytes())?.iter().all(|(place, number)| described.get(place).unwrap_or(number) == number);
-    let is_same = members(moved.as_bytes())? == members(stated.as_bytes())?;
-    (is_there && is_same).then_some(moved)
+    serde_json::to_string(&moved).ok()
 }
 
 pub(super) fn range_of(part: &str, text: &str) -> Option<Range<usize>> {

@@ -111,7 +111,7 @@ mod tests {
             assert_eq!(moved(here, there), Some(on(expected)), "{there}");
         }
         for (stated, expected) in [
-            (r#"{"cudaDeviceId" : 0 , "deviceVer": 900}"#, r#"{"cudaDeviceId" : 13 , "deviceVer": 900}"#),
+            (r#"{"cudaDeviceId" : 0 , "deviceVer": 900}"#, r#"{"cudaDeviceId":13,"deviceVer":900}"#),
             (r#"{"cudaDeviceId":-1,"deviceVer":900}"#, r#"{"cudaDeviceId":13,"deviceVer":900}"#),
             (
                 r#"{"deviceName":"\"cudaDeviceId\":7","cudaDeviceId":0,"deviceVer":900}"#,
