@@ -71,43 +71,10 @@ pub(super) unsafe fn fill(heuristics: &Descriptor<'_>, order: &Order, descriptor
         *array.get_mut(*place).ok_or(UNCLEAR)? = *descriptor;
     }
     // Proposals that the program does not receive fill descriptors of this layer.
-    let spare = Spare::new(heuristics.cudnn, array.iter().filter(|descriptor| descriptor.is_null()).count())?;
-    let empty = array.iter_mut().filter(|descriptor| descriptor.is_null());
-    empty.zip(&spare.descriptors).for_each(|(place, descriptor)| *place = *descriptor);
-    let proposed = heuristics.read(RESULTS, DESCRIPTOR, &mut array);
-    spare.destroy();
-    proposed
-}
-
-/// Configurations of this layer. They leak if a callback of the program throws an exception.
-struct Spare<'a> {
-    cudnn: &'a Cudnn,
-    descriptors: Vec<Raw>,
-}
-
-impl<'a> Spare<'a> {
-    fn new(cudnn: &'a Cudnn, count: usize) -> Result<Self, Status> {
-        let mut spare = Spare { cudnn, descriptors: Vec::with_capacity(count) };
-        if count == 0 {
-            return Ok(spare);
-        }
-        let created = own_calls(cudnn, || {
-            (0..count).try_for_each(|_| {
-                cudnn.new_descriptor(CONFIGURATION, |_| Ok(())).map(|created| spare.descriptors.push(created))
-            })
-        });
-        match created {
-            Ok(()) => Ok(spare),
-            Err(status) => {
-                spare.destroy();
-                Err(status)
-            }
-        }
-    }
-
-    fn destroy(self) {
-        if !self.descriptors.is_empty() {
-            own_calls(self.cudnn, || self.descriptors.iter().for_each(|descriptor| self.cudnn.destroy(*descriptor)));
-        }
-    }
+    let missing = array.iter().filter(|descriptor| descriptor.is_null()).count();
+    heuristics.cudnn.with_descriptors(CONFIGURATION, missing, |spare| {
+        let empty = array.iter_mut().filter(|descriptor| descriptor.is_null());
+        empty.zip(spare).for_each(|(place, descriptor)| *place = descriptor.raw());
+        heuristics.read(RESULTS, DESCRIPTOR, &mut array)
+    })
 }
