@@ -56,34 +56,23 @@ fn write(state: &State, text: &str) {
     }
 }
 
-pub(super) fn report(state: &State, attempt: &Attempt) {
+/// Reports a graph that the program has given up. After its end, cuDNN may not work any more.
+pub(super) fn report(state: &State, attempt: &Attempt, has_ended: bool) {
     let Some(failure) = attempt.failure() else { return };
     let _guard = ThreadStateGuard::new();
-    let mut findings = Findings { nvrtc: candidates::nvrtc(&state.cudnn), ..Findings::default() };
-    if failure == AttemptFailure::NotExecuted && !lacks_memory(attempt) {
+    let is_silent = failure == AttemptFailure::NotExecuted && !lacks_memory(attempt);
+    if is_silent || !is_current(state) || !is_new_graph(attempt, failure) {
         return;
     }
-    if !is_current(state) || !is_new_graph(attempt, failure) {
-        return;
-    }
-    if !matches!(failure, AttemptFailure::NotExecuted | AttemptFailure::NoExecution) {
+    let mut findings = Findings::default();
+    if has_ended {
+        let omission = "unknown, because the program ended before it had tried all proposals; no engine was tried";
+        findings.omission = Some(omission.to_owned());
+    } else if !matches!(failure, AttemptFailure::NotExecuted | AttemptFailure::NoExecution) {
+        findings.nvrtc = candidates::nvrtc(&state.cudnn);
         own_calls(&state.cudnn, || investigate(state, attempt, failure, &mut findings));
     }
     write(state, &report::failed(&process_name(state.host), attempt, failure, &findings));
-}
-
-/// Reports a graph that the program has neither used nor destroyed at exit, when cuDNN may not work any more.
-pub(super) fn report_at_exit(state: &State, attempt: &Attempt) {
-    let Some(failure) = attempt.failure() else { return };
-    if failure == AttemptFailure::NotExecuted && !lacks_memory(attempt) {
-        return;
-    }
-    if is_current(state) && is_new_graph(attempt, failure) {
-        let omission =
-            "unknown, because the program ended before it had tried all proposals; no engine was tried".to_owned();
-        let findings = Findings { omission: Some(omission), ..Findings::default() };
-        write(state, &report::failed(&process_name(state.host), attempt, failure, &findings));
-    }
 }
 
 /// Returns whether the plans need more memory than was free. Programs also build plans without executing them.

@@ -98,7 +98,7 @@ static AT_FORK: &[AtFork] = &[
 
 extern "C" fn at_exit() {
     if let Some(state) = STATE.get() {
-        attempts::unfinished().iter().for_each(|attempt| investigation::report_at_exit(state, attempt));
+        attempts::unfinished().iter().for_each(|attempt| investigation::report(state, attempt, true));
     }
 }
 
@@ -135,7 +135,7 @@ impl Intercept for Explain {
         let destruction = calls::before(call);
         let kind = destruction.as_ref().and_then(shadow::Destruction::kind);
         if let Some(attempt) = kind.and_then(|kind| destroying(kind, calls::descriptor(call))) {
-            investigation::report(state, &attempt);
+            investigation::report(state, &attempt, false);
         }
         let returned = next();
         let duration = start.map(|start| start.elapsed()).unwrap_or_default();
@@ -143,7 +143,7 @@ impl Intercept for Explain {
         follow::returned(call, status, destruction);
         let Some(status) = status else { return returned };
         if let Some(attempt) = follow(state, call, status, duration) {
-            investigation::report(state, &attempt);
+            investigation::report(state, &attempt, false);
         }
         returned
     }
