@@ -37,8 +37,10 @@ pub(crate) struct ChosenEngine {
     pub(crate) knobs: Vec<(u32, i64)>,
 }
 
+type Values = BTreeMap<Name, FactValue>;
+
 /// The values of attributes.
-struct Facts(Lock<BTreeMap<Name, FactValue>>);
+struct Facts(Lock<Values>);
 
 impl Default for Facts {
     fn default() -> Self {
@@ -135,7 +137,7 @@ impl DescriptorFacts {
         children.iter().take(count).cloned().collect()
     }
 
-    fn lock(&self) -> Option<(Guard<'static, ()>, Guard<'_, BTreeMap<Name, FactValue>>)> {
+    fn lock(&self) -> Option<(Guard<'static, ()>, Guard<'_, Values>)> {
         Some((GATE.lock()?, self.facts.0.lock()?))
     }
 }
