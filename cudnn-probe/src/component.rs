@@ -76,6 +76,14 @@ impl Component {
     }
 }
 
+/// Returns the directory below `nvidia` that only this wheel of NVIDIA fills: `cuda_nvrtc` for `nvidia-cuda-nvrtc-cu12`.
+/// The wheels of CUDA without a suffix share a directory named after the CUDA major version: `cu13`.
+#[must_use]
+pub fn dir_of_wheel(name: &str) -> Option<String> {
+    let (product, cuda) = name.strip_prefix("nvidia-")?.rsplit_once("-cu1")?;
+    cuda.bytes().all(|byte| byte.is_ascii_digit()).then(|| product.replace('-', "_"))
+}
+
 /// Handles names such as `cublasLt64_12`, `cudart64_110`, `nvrtc64_120_0`, `nvrtc-builtins64_129` and `cudnn_ops64_9`.
 fn from_dll_name(name: &str) -> Option<(Component, Option<u32>)> {
     let (stem, version) = name.split_once("64_")?;
@@ -124,6 +132,17 @@ mod tests {
         ] {
             let (component, cuda_major) = Component::from_soname(soname).unwrap();
             assert_eq!(component.wheel(cuda_major.unwrap()), wheel, "{soname}");
+        }
+        for (wheel, dir) in [
+            ("nvidia-cudnn-cu13", Some("cudnn")),
+            ("nvidia-cudnn-jit-cu12", Some("cudnn_jit")),
+            ("nvidia-cuda-nvrtc-cu11", Some("cuda_nvrtc")),
+            ("nvidia-cudnn-cu12-extra", None),
+            ("nvidia-cuda-cupti", None),
+            ("nvidia-cublas", None),
+            ("torch-cu12", None),
+        ] {
+            assert_eq!(dir_of_wheel(wheel).as_deref(), dir, "{wheel}");
         }
         for soname in ["libcublasish.so.12", "libz.so.1", ""] {
             assert_eq!(Component::from_soname(soname), None, "{soname}");

@@ -105,7 +105,7 @@ mod search;
 mod select;
 mod version;
 
-pub use component::{Component, DEFAULT_CUDA_MAJOR};
+pub use component::{Component, DEFAULT_CUDA_MAJOR, dir_of_wheel};
 pub use error::ProbeError;
 pub use escape::{ShownPath, one_line, shown_path};
 pub use facts::{canonicalize, read_bounded};

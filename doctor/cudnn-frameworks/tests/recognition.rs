@@ -109,6 +109,8 @@ fn the_component_follows_from_the_name_unless_the_package_is_not_nvidias() {
         (Installer::Pip, "nvidia-cudnn-cu12", Some(Component::Cudnn)),
         (Installer::Pip, "nvidia-cudnn-jit-cu13", Some(Component::CudnnJit)),
         (Installer::Pip, "torch", None),
+        (Installer::Pip, "nvidia-cudnn-frontend", None),
+        (Installer::Pip, "nvidia-cublas-cu12", None),
         (Installer::Conda, "libcudnn-jit", Some(Component::CudnnJit)),
         (Installer::Dpkg, "libcudnn9-cuda-12", Some(Component::Cudnn)),
         (Installer::Rpm, "libcudnn9-jit-cuda-13", Some(Component::CudnnJit)),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::facts::{self, Changes, PathFacts, entries_named, is_executable};
 use cudnn_probe::image::links;
-use cudnn_probe::{Component, Host, Library, Origin, Os, Search, Version, canonicalize, ld_so, read_bounded};
+use cudnn_probe::{Host, Library, Origin, Os, Search, Version, canonicalize, dir_of_wheel, ld_so, read_bounded};
 use memchr::memmem;
 
 use super::libraries::RecordedFile;
@@ -118,11 +118,8 @@ impl WheelRecord {
 }
 
 /// Returns the directory that a cuDNN wheel fills.
-fn own_dir(package: &Package) -> Option<&'static str> {
-    Some(match package.component()? {
-        Component::CudnnJit => "nvidia/cudnn_jit",
-        _ => "nvidia/cudnn",
-    })
+fn own_dir(package: &Package) -> Option<String> {
+    Some(format!("nvidia/{}", dir_of_wheel(&package.name).filter(|_| package.is_cudnn())?))
 }
 
 /// Returns the directory's names below the packages of environments, which may contain links, and then the directory.
@@ -163,7 +160,7 @@ fn wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
             Some((path.strip_prefix(&prefix)?.to_owned(), (len.parse().ok(), sha256)))
         };
         let files: HashMap<_, _> = lines.iter().filter_map(file).collect();
-        let below = || prefix.strip_prefix(own_dir(&package)?);
+        let below = || prefix.strip_prefix(&own_dir(&package)?);
         let is_its_own = || matches!(below(), Some("/lib/" | "/bin/")) && record::record_damage(&info_dir).is_some();
         (!files.is_empty() || is_its_own()).then_some(WheelRecord { package, info_dir, files })
     };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use cudnn_probe::{Component, Version};
+use cudnn_probe::{Component, Version, dir_of_wheel};
 
 /// The tool or method that installed a cuDNN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,7 +72,8 @@ impl Package {
     /// Returns whether this is NVIDIA's cuDNN package, and not a framework or an application.
     pub fn is_cudnn(&self) -> bool {
         match self.installer {
-            Installer::Pip => is_wheel(&self.name),
+            // Not `nvidia-cudnn-frontend`.
+            Installer::Pip => matches!(dir_of_wheel(&self.name).as_deref(), Some("cudnn" | "cudnn_jit")),
             Installer::Conda | Installer::Dpkg | Installer::Rpm => {
                 self.name.contains("cudnn") && !self.name.contains("frontend")
             }
@@ -85,13 +86,6 @@ impl Package {
         let component = if self.name.contains("-jit") { Component::CudnnJit } else { Component::Cudnn };
         self.is_cudnn().then_some(component)
     }
-}
-
-/// Returns whether this is NVIDIA's wheel of cuDNN, such as `nvidia-cudnn-cu12`, and not `nvidia-cudnn-frontend`.
-fn is_wheel(name: &str) -> bool {
-    let rest = name.strip_prefix("nvidia-cudnn-").map(|rest| rest.strip_prefix("jit-").unwrap_or(rest));
-    let cuda = rest.and_then(|rest| rest.strip_prefix("cu"));
-    cuda.is_some_and(|cuda| !cuda.is_empty() && cuda.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 impl fmt::Display for Package {

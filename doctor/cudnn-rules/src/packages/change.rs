@@ -7,8 +7,8 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::rights::is_read_only;
 use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::{Environment, real_path};
-use cudnn_probe::Host;
 use cudnn_probe::facts::PathFacts;
+use cudnn_probe::{Host, dir_of_wheel};
 
 use super::contents;
 use super::dirs::{dirs_of_wheels, link_out_of};
@@ -377,8 +377,8 @@ fn is_of_wheel(dir: &Path, wheel: &str) -> bool {
     let dir = if is_part { dir.parent().unwrap_or(dir) } else { dir };
     let name = dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let is_shared = name.strip_prefix("cu").is_some_and(|cuda| cuda.parse::<u32>().is_ok());
-    let wheel = package_name(wheel).strip_prefix(NVIDIA_PREFIX);
-    wheel.is_some_and(|wheel| wheel.split_once("-cu1").map_or(is_shared, |(wheel, _)| wheel.replace('-', "_") == name))
+    let wheel = package_name(wheel);
+    wheel.starts_with(NVIDIA_PREFIX) && dir_of_wheel(wheel).map_or(is_shared, |own| own == name)
 }
 
 #[cfg(test)]

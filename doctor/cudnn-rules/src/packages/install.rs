@@ -4,7 +4,7 @@ use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{Installer, Package, site_packages};
-use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR};
+use cudnn_probe::{Component, dir_of_wheel};
 
 use super::apt;
 use super::change::{PackageChange, Pip, Site};
@@ -118,9 +118,8 @@ pub fn reinstall(package: &Package) -> Option<PackageChange> {
 /// Reinstalls into a `pip install --target` directory. With `--upgrade`, pip removes the whole `nvidia` directory,
 /// which must contain no other wheel.
 fn reinstall_into_target(package: &Package, requirement: String) -> Option<PackageChange> {
-    let dir = package.component().filter(|_| package.installer == Installer::Pip)?.wheel_dir(DEFAULT_CUDA_MAJOR);
-    let own = dir.parent()?.file_name()?;
-    let is_own = |name: &std::ffi::OsStr| name == own || name.to_string_lossy().starts_with("__");
+    let own = dir_of_wheel(&package.name).filter(|_| package.is_cudnn())?;
+    let is_own = |name: &std::ffi::OsStr| *name == *own || name.to_string_lossy().starts_with("__");
     let nvidia = package.root.join("nvidia");
     let options = vec!["--upgrade", "--force-reinstall", "--no-deps"];
     let site = Site::Directory { dir: package.root.clone(), pip: Pip::Any, options };
@@ -165,9 +164,8 @@ pub fn replace_by(
     let change = install_into(component, (cuda_major, None), site_of(first)?, version)?;
     // The full wheel and the JIT-only wheel contain different files. If the installation fails, the old package
     // remains.
-    let dir = |component: Component| component.wheel_dir(cuda_major);
     let mut components = packages.iter().filter_map(Package::component);
-    let removes_last = first.installer == Installer::Pip && components.all(|other| dir(other) != dir(component));
+    let removes_last = first.installer == Installer::Pip && components.all(|other| other != component);
     let names = packages.iter().map(|package| package.name.clone());
     PackageChange { removes_last, ..change }.remove(names).possible()
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_os::files::below;
-use cudnn_probe::{Component, Os};
+use cudnn_probe::{Component, Os, dir_of_wheel};
 
 pub(super) const NVIDIA_PREFIX: &str = "nvidia-";
 
@@ -31,14 +31,7 @@ impl PackageNames for Component {
     }
 
     fn wheel_dir(self, cuda_major: u32) -> PathBuf {
-        match self {
-            Component::Cudnn => own_dir("cudnn"),
-            Component::CudnnJit => own_dir("cudnn_jit"),
-            _ if cuda_major >= 13 => shared_dir(cuda_major),
-            Component::Cublas => own_dir("cublas"),
-            Component::Nvrtc => own_dir("cuda_nvrtc"),
-            Component::Cudart => own_dir("cuda_runtime"),
-        }
+        library_dir(&self.wheel(cuda_major), cuda_major)
     }
 
     fn conda_package(self) -> &'static str {
@@ -61,14 +54,15 @@ impl PackageNames for Component {
     }
 }
 
-fn own_dir(name: &str) -> PathBuf {
-    let lib = if Os::HOST == Os::Windows { "bin" } else { "lib" };
-    below(Path::new(""), &format!("nvidia/{name}/{lib}"))
-}
-
-fn shared_dir(cuda_major: u32) -> PathBuf {
-    let lib = if Os::HOST == Os::Windows { "bin/x86_64" } else { "lib" };
-    below(Path::new(""), &format!("nvidia/cu{cuda_major}/{lib}"))
+/// Returns the directory of a wheel's libraries on this system, relative to the package directory.
+fn library_dir(wheel: &str, cuda_major: u32) -> PathBuf {
+    let dir = match (dir_of_wheel(wheel), Os::HOST) {
+        (Some(own), Os::Windows) => format!("{own}/bin"),
+        (Some(own), _) => format!("{own}/lib"),
+        (None, Os::Windows) => format!("cu{cuda_major}/bin/x86_64"),
+        (None, _) => format!("cu{cuda_major}/lib"),
+    };
+    below(Path::new("nvidia"), &dir)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,18 +76,18 @@ pub(crate) struct CudaWheel {
 }
 
 /// A library that cuDNN never opens, or with a version other than CUDA's. The fields are the stem of the file name, the
-/// wheel name between `nvidia-` and `-cu12`, the directory for CUDA 12, the versions in the file name for CUDA 12 and
-/// 13, and the wheel's major version for CUDA 13, unless the wheel's name contains the CUDA major.
-type Other = (&'static str, &'static str, &'static str, [u32; 2], Option<u32>);
+/// wheel name between `nvidia-` and `-cu12`, the versions in the file name for CUDA 12 and 13, and the wheel's major
+/// version for CUDA 13, unless the wheel's name contains the CUDA major.
+type Other = (&'static str, &'static str, [u32; 2], Option<u32>);
 
 const OTHERS: [Other; 7] = [
-    ("libcufft", "cufft", "cufft", [11, 12], Some(12)),
-    ("libcurand", "curand", "curand", [10, 10], Some(10)),
-    ("libcusolver", "cusolver", "cusolver", [11, 12], Some(12)),
-    ("libcusparse", "cusparse", "cusparse", [12, 12], Some(12)),
-    ("libnvJitLink", "nvjitlink", "nvjitlink", [12, 13], Some(13)),
-    ("libcupti", "cuda-cupti", "cuda_cupti", [12, 13], Some(13)),
-    ("libnccl", "nccl", "nccl", [2, 2], None),
+    ("libcufft", "cufft", [11, 12], Some(12)),
+    ("libcurand", "curand", [10, 10], Some(10)),
+    ("libcusolver", "cusolver", [11, 12], Some(12)),
+    ("libcusparse", "cusparse", [12, 12], Some(12)),
+    ("libnvJitLink", "nvjitlink", [12, 13], Some(13)),
+    ("libcupti", "cuda-cupti", [12, 13], Some(13)),
+    ("libnccl", "nccl", [2, 2], None),
 ];
 
 /// Returns the wheel that contains a CUDA library, such as `nvidia-cufft-cu12` for `libcufft.so.11`. `cuda_major` is
@@ -112,23 +106,17 @@ pub(crate) fn cuda_wheel(soname: &str, cuda_major: Option<u32>) -> Option<CudaWh
         None => soname.split_once(".so.").map(|(stem, version)| (stem.to_owned(), version))?,
     };
     let version: u32 = version.split('.').next()?.parse().ok()?;
-    let (_, name, dir, versions, wheel_13) = OTHERS.iter().find(|(known, ..)| *known == stem)?;
+    let (_, name, versions, wheel_13) = OTHERS.iter().find(|(known, ..)| *known == stem)?;
     let is_of = |major: &u32| (12..).zip(versions).any(|(cuda, name)| cuda == *major && *name == version);
     let mut majors = (12..=13).filter(is_of);
     let major = match (cuda_major.filter(is_of), majors.next(), majors.next()) {
         (Some(major), ..) | (None, Some(major), None) => major,
         _ => return None,
     };
-    Some(match wheel_13 {
-        Some(wheel) if major == 13 => {
-            let name = format!("nvidia-{name}");
-            CudaWheel { requirement: format!("{name}=={wheel}.*"), name, dir: shared_dir(13) }
-        }
-        _ => {
-            let name = format!("nvidia-{name}-cu{major}");
-            CudaWheel { requirement: name.clone(), name, dir: own_dir(dir) }
-        }
-    })
+    let shared = wheel_13.filter(|_| major == 13);
+    let name = if shared.is_some() { format!("nvidia-{name}") } else { format!("nvidia-{name}-cu{major}") };
+    let requirement = shared.map_or_else(|| name.clone(), |wheel| format!("{name}=={wheel}.*"));
+    Some(CudaWheel { dir: library_dir(&name, major), name, requirement })
 }
 
 #[cfg(test)]
