@@ -1,11 +1,13 @@
-//! Tests which packages own an installation, according to the records of Windows installers, on any system.
+//! Tests which packages are installed, and which own an installation according to the records of Windows installers, on
+//! any system.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../../cudnn-probe/src/image/fake_dll.rs"]
 #[allow(dead_code, reason = "the tests of the probe use the rest")]
 mod fake_dll;
 
-use cudnn_frameworks::installation::{InstallationReport, Package};
+use cudnn_frameworks::installation::{InstallationReport, Package, conda_packages, system_packages};
+use cudnn_frameworks::{PackageRecord, pip_records};
 use cudnn_os::files::below;
 use cudnn_probe::{Host, Os, Version, canonicalize};
 use fake_dll::FakeDll;
@@ -67,5 +69,54 @@ fn the_owner_of_dlls_is_found_in_the_records_of_windows() {
     let report = InstallationReport::read(&older, &Host::sandbox(&world)).unwrap();
     assert_eq!((report.os, report.major), (Os::Windows, 8));
     assert_eq!(report.version, Some(Version::new(8, 9, 7)));
+    std::fs::remove_dir_all(&world).unwrap();
+}
+
+#[test]
+fn all_installers_list_their_packages() {
+    let world = std::env::temp_dir().join(format!("cudnn frameworks records {}", std::process::id()));
+    let status = "Package: a\nStatus: install ok installed\nVersion: 1:2.0-1\n\nPackage: b\nStatus: deinstall ok \
+                  config-files\nVersion: 1\n\nPackage: c\nStatus: hold ok installed\nVersion: 3\n";
+    for (file, text) in [
+        ("site/Nvidia_cuDNN.cu12-9.19.0.56.dist-info/RECORD", ""),
+        ("site/torch-2.9.1+cu128.dist-info/RECORD", ""),
+        ("site/six.dist-info/RECORD", ""),
+        ("site/~orch-2.9.0.dist-info/RECORD", ""),
+        ("site/torch-2.8.0.dist-info.aside-1/RECORD", ""),
+        ("site/setuptools-80.0.egg-info/PKG-INFO", ""),
+        ("conda/conda-meta/cuda-version-12.9-h4f385c5_3.json", "{}"),
+        ("conda/conda-meta/history", ""),
+        ("var/lib/dpkg/status", status),
+        ("var/lib/dpkg/info/a.list", "/usr/lib/a\n"),
+    ] {
+        std::fs::create_dir_all(below(&world, file).parent().unwrap()).unwrap();
+        std::fs::write(below(&world, file), text).unwrap();
+    }
+    let shown = |records: Vec<PackageRecord>| {
+        let one = |record: PackageRecord| {
+            let file = record.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            (record.name, record.version.unwrap_or_default(), file)
+        };
+        records.into_iter().map(one).collect::<Vec<_>>()
+    };
+    let expected = |records: &[[&str; 3]]| {
+        records
+            .iter()
+            .map(|[name, version, file]| ((*name).into(), (*version).into(), (*file).into()))
+            .collect::<Vec<_>>()
+    };
+    let of_pip = [
+        ["nvidia-cudnn-cu12", "9.19.0.56", "Nvidia_cuDNN.cu12-9.19.0.56.dist-info"],
+        ["six", "", "six.dist-info"],
+        ["torch", "2.9.1+cu128", "torch-2.9.1+cu128.dist-info"],
+    ];
+    assert_eq!(shown(pip_records(&world.join("site"))), expected(&of_pip));
+    let of_conda = [["cuda-version", "12.9", "cuda-version-12.9-h4f385c5_3.json"]];
+    assert_eq!(shown(conda_packages(&world.join("conda"))), expected(&of_conda));
+    // Packages remain in dpkg's list after their removal.
+    let of_dpkg = [["a", "1:2.0-1", "a.list"], ["c", "3", ""]];
+    assert_eq!(shown(system_packages(&Host::sandbox(&world)).unwrap()), expected(&of_dpkg));
+    assert!(pip_records(&world).is_empty() && conda_packages(&world).is_empty());
+    assert!(system_packages(&Host::sandbox(world.join("site"))).is_none());
     std::fs::remove_dir_all(&world).unwrap();
 }

@@ -4,11 +4,10 @@ use std::path::Path;
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::{Installer, Package, RecordedFile};
-use cudnn_frameworks::recorded_files;
+use cudnn_frameworks::{PackageRecord, pip_records, recorded_files};
 use cudnn_probe::facts::{self, PathFacts};
 
 use crate::cudnn_file::sha256;
-use crate::packages::records;
 
 /// Describes how a file differs from every record, with `verify` also in the contents. If one wheel was installed over
 /// another, one matching record is enough.
@@ -34,23 +33,22 @@ pub(crate) fn difference(file: &Path, name: &str, recorded: &[RecordedFile], ver
 
 /// Describes the first difference between a package's files and pip's record, a directory such as
 /// `site-packages/nvidia_cudnn_cu12-9.19.0.56.dist-info`. Reads all files.
-pub fn damaged_file(record: &Path) -> Option<String> {
-    let site = record.parent()?;
-    let recorded_by = |dir: &Path, len: u64, sha256: Option<String>| {
-        let name = dir.file_stem().unwrap_or_default().to_string_lossy();
-        let (name, version) = name.rsplit_once('-').unwrap_or((&name, ""));
-        RecordedFile { package: Package::new(Installer::Pip, name, Some(version), site), len, sha256 }
+pub fn damaged_file(record: &PackageRecord) -> Option<String> {
+    let site = record.path.parent()?;
+    let recorded_by = |record: &PackageRecord, len: u64, sha256: Option<String>| {
+        let package = Package::new(Installer::Pip, &record.name, record.version.as_deref(), site);
+        RecordedFile { package, len, sha256 }
     };
-    recorded_files(record).into_iter().find_map(|(path, len, sha256)| {
+    recorded_files(&record.path).into_iter().find_map(|(path, len, sha256)| {
         let (file, name) = (site.join(&path), path.printable());
         if !file.target_exists() {
             return Some(format!("{name} is missing"));
         }
         let mut all = vec![recorded_by(record, len, sha256)];
         difference(&file, &name, &all, true)?;
-        for other in records(site).into_iter().filter(|other| other.dir != record) {
-            let same = recorded_files(&other.dir).into_iter().filter(|(other, ..)| *other == path);
-            all.extend(same.map(|(_, len, sha256)| recorded_by(&other.dir, len, sha256)));
+        for other in pip_records(site).into_iter().filter(|other| other.path != record.path) {
+            let same = recorded_files(&other.path).into_iter().filter(|(other, ..)| *other == path);
+            all.extend(same.map(|(_, len, sha256)| recorded_by(&other, len, sha256)));
         }
         all.rotate_left(1);
         difference(&file, &name, &all, true)

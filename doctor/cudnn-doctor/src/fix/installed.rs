@@ -1,20 +1,15 @@
 //! Reads which packages a place contains, and compares them with the planned change.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::PathBuf;
 
-use cudnn_frameworks::installation::site_packages;
-use cudnn_frameworks::{allows, normalized, required_packages};
-use cudnn_os::files::inode;
+use cudnn_frameworks::installation::{conda_packages, site_packages, system_packages};
+use cudnn_frameworks::{PackageRecord, allows, normalized, pip_records, required_packages};
+use cudnn_probe::Host;
 use cudnn_rules::as_installed::damaged_file;
-use cudnn_rules::packages::{
-    PackageChange, PipRecord, Site, entries, imports_user_packages, package_name, records, user_base,
-};
+use cudnn_rules::packages::{PackageChange, Site, entries, imports_user_packages, package_name, user_base};
 
-use super::state::DPKG;
-
-const LISTS: &str = "/var/lib/dpkg/info";
+use super::state::{Stamp, stamp};
 
 pub(super) const OF_ENSUREPIP: [&str; 2] = ["pip", "setuptools"];
 
@@ -23,9 +18,9 @@ pub(super) const OF_ENSUREPIP: [&str; 2] = ["pip", "setuptools"];
 struct Recorded {
     version: String,
     /// Identifies the record, because each installation writes a new one.
-    stamp: Option<(SystemTime, Option<u64>)>,
-    /// The directory of pip's record, which lists dependencies.
-    dir: Option<PathBuf>,
+    stamp: Stamp,
+    /// Dependencies and files are only read from the records of pip.
+    path: PathBuf,
 }
 
 /// The differences between an earlier and a later state.
@@ -47,13 +42,13 @@ pub(super) struct InstalledPackages {
 impl InstalledPackages {
     /// Reads the installer's records, if the place of the packages is known.
     pub(super) fn of(site: &Site) -> Option<InstalledPackages> {
-        Some(match site {
-            Site::OnPath => return None,
-            Site::System => from_dpkg(&String::from_utf8_lossy(&std::fs::read(DPKG).ok()?)),
-            Site::Conda(root) => from_conda(entries(&root.join("conda-meta"))),
-            Site::NewEnvironment { dir, .. } => from_records(site_packages(dir).collect()),
-            _ => from_records(package_dirs(site)),
-        })
+        match site {
+            Site::OnPath => None,
+            Site::System => Some(by_name("=", system_packages(&Host::current())?)),
+            Site::Conda(root) => Some(by_name("=", conda_packages(root))),
+            Site::NewEnvironment { dir, .. } => Some(from_pip(site_packages(dir))),
+            _ => Some(from_pip(package_dirs(site))),
+        }
     }
 
     pub(super) fn requirements(&self) -> String {
@@ -67,7 +62,7 @@ impl InstalledPackages {
         let added = later.packages.keys().filter(|name| !self.packages.contains_key(*name)).cloned().collect();
         let is_lost = |name: &str| self.versions(name) != later.versions(name) || is_named(name);
         let mut lost: Vec<_> = self.packages.iter().filter(|(name, _)| is_lost(name)).collect();
-        lost.sort_by_key(|(_, records)| records.last().and_then(|record| Some(record.stamp?.0)));
+        lost.sort_by_key(|(_, records)| records.last().and_then(|record| record.stamp?.1));
         let requirement = |(name, records): (&String, &Vec<Recorded>)| {
             let missing = records.iter().rfind(|record| !later.records(name).contains(record));
             let version = &missing.or(records.last())?.version;
@@ -87,8 +82,8 @@ impl InstalledPackages {
         names.extend(OF_ENSUREPIP.map(str::to_owned));
         let mut affected = BTreeSet::new();
         while let Some(name) = names.pop() {
-            let dirs = self.records(&name).iter().filter_map(|record| record.dir.as_deref());
-            names.extend(dirs.flat_map(required_packages).filter(|required| !affected.contains(required)));
+            let required = self.records(&name).iter().flat_map(|record| required_packages(&record.path));
+            names.extend(required.filter(|required| !affected.contains(required)));
             affected.insert(name);
         }
         Some(affected)
@@ -113,6 +108,7 @@ impl InstalledPackages {
     /// Returns the first difference from the planned result.
     pub(super) fn unmet(&self, change: &PackageChange, before: &InstalledPackages) -> Option<String> {
         let required = change.reinstall.iter().chain(&change.install);
+        let damage = |new: &Recorded| damaged_file(&PackageRecord::from_dist_info(new.path.clone())?);
         let unmet = required.filter_map(|requirement| {
             let name = key(package_name(requirement), change);
             let found = self.versions(&name);
@@ -127,10 +123,10 @@ impl InstalledPackages {
             }
             let (old, new) = (before.records(&name), self.records(&name));
             let is_unchanged = again && new.iter().all(|record| record.stamp.is_some() && old.contains(record));
-            let mut written = new.iter().filter(|record| !old.contains(record)).filter_map(|new| new.dir.as_deref());
+            let mut written = new.iter().filter(|record| !old.contains(record));
             match is_unchanged {
                 true => Some(format!("{name} was not installed again: a setting may forbid it, or the version is not available")),
-                false => written.find_map(damaged_file).map(|file| format!("{name} is damaged: {file}")),
+                false => written.find_map(damage).map(|file| format!("{name} is damaged: {file}")),
             }
         });
         // conda's solver decides which packages it removes.
@@ -165,7 +161,7 @@ impl InstalledPackages {
     fn required_by_new(&self, before: &InstalledPackages) -> BTreeSet<String> {
         let required_by = |(name, records): (&String, &Vec<Recorded>)| {
             let new = records.iter().filter(|record| !before.records(name).contains(record));
-            let required = new.filter_map(|record| record.dir.as_deref()).flat_map(required_packages);
+            let required = new.flat_map(|record| required_packages(&record.path));
             required.filter(|other| other != name).collect::<Vec<_>>()
         };
         self.packages.iter().flat_map(required_by).collect()
@@ -193,51 +189,20 @@ fn package_dirs(site: &Site) -> Vec<PathBuf> {
     dirs
 }
 
-fn from_records(dirs: Vec<PathBuf>) -> InstalledPackages {
+fn from_pip(dirs: impl IntoIterator<Item = PathBuf>) -> InstalledPackages {
     // lib64 may be a link to lib.
-    let mut dirs: Vec<PathBuf> = dirs.iter().filter_map(|dir| cudnn_probe::canonicalize(dir).ok()).collect();
-    dirs.sort();
-    dirs.dedup();
-    let records = dirs.iter().flat_map(|dir| records(dir));
-    let recorded = |record: PipRecord| {
-        let (version, stamp) = (record.version?, stamp(&record.dir));
-        Some((record.name, Recorded { version, stamp, dir: Some(record.dir) }))
-    };
-    by_name("==", records.filter_map(recorded))
+    let dirs: BTreeSet<PathBuf> = dirs.into_iter().filter_map(|dir| cudnn_probe::canonicalize(&dir).ok()).collect();
+    by_name("==", dirs.iter().flat_map(|dir| pip_records(dir)))
 }
 
-fn stamp(record: &Path) -> Option<(SystemTime, Option<u64>)> {
-    Some((record.symlink_metadata().ok()?.modified().ok()?, inode(record)))
-}
-
-fn by_name(separator: &'static str, records: impl Iterator<Item = (String, Recorded)>) -> InstalledPackages {
+fn by_name(separator: &'static str, records: impl IntoIterator<Item = PackageRecord>) -> InstalledPackages {
     let mut packages: BTreeMap<String, Vec<Recorded>> = BTreeMap::new();
-    records.for_each(|(name, record)| packages.entry(name).or_default().push(record));
+    for PackageRecord { name, version, path } in records {
+        let Some(version) = version else { continue };
+        let stamp = stamp(&path);
+        packages.entry(name).or_default().push(Recorded { version, stamp, path });
+    }
     InstalledPackages { packages, separator }
-}
-
-/// Parses the installed packages from dpkg's status file.
-fn from_dpkg(status: &str) -> InstalledPackages {
-    let package = |paragraph: &str| {
-        let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let is_installed = field("Status:").is_some_and(|status| status.ends_with(" installed"));
-        is_installed.then_some(())?;
-        let (name, version) = (field("Package:")?, field("Version:")?.to_owned());
-        let lists = ["", ":amd64", ":arm64"].map(|suffix| PathBuf::from(format!("{LISTS}/{name}{suffix}.list")));
-        let stamp = lists.iter().find_map(|list| stamp(list));
-        Some((name.to_owned(), Recorded { version, stamp, dir: None }))
-    };
-    by_name("=", status.split("\n\n").filter_map(package))
-}
-
-/// Parses the packages that conda recorded in file names such as `conda-meta/cudnn-9.10.1.4-h7646684_0.json`.
-fn from_conda(files: impl Iterator<Item = PathBuf>) -> InstalledPackages {
-    let package = |file: &Path| {
-        let mut parts = file.file_name()?.to_str()?.strip_suffix(".json")?.rsplitn(3, '-').skip(1);
-        let record = Recorded { version: parts.next()?.to_owned(), stamp: stamp(file), dir: None };
-        Some((parts.next()?.to_owned(), record))
-    };
-    by_name("=", files.filter_map(|file| package(&file)))
 }
 
 #[cfg(test)]

@@ -8,13 +8,12 @@ use std::path::{Component, Path, PathBuf};
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::path::{interpreter_of, path_dirs};
-use cudnn_frameworks::parse_record_line;
+use cudnn_frameworks::{PackageRecord, parse_record_line, pip_records};
 use cudnn_os::files::is_executable;
 use cudnn_os::rights::{belongs_to_user, is_root, is_sticky_of_root, write_access};
 use cudnn_probe::{canonicalize, read_bounded};
 use cudnn_rules::packages::{
-    PackageChange, PipRecord, entries, explain_read_only, is_python, package_name, python_in, records, setting,
-    user_base,
+    PackageChange, entries, explain_read_only, is_python, package_name, python_in, setting, user_base,
 };
 use cudnn_rules::plan::{Line, Step};
 use cudnn_rules::remedy::Action;
@@ -51,19 +50,19 @@ fn refusal_without_rights(step: &Step) -> Option<String> {
 fn dirs_of_packages(change: &PackageChange, site: &Path) -> BTreeSet<PathBuf> {
     const MAX_LEN: u64 = 32 << 20;
     let mut dirs = BTreeSet::new();
-    let is_changed = |record: &PipRecord| {
+    let is_changed = |record: &PackageRecord| {
         let mut removed = change.remove.iter().map(|name| package_name(name));
         change.installs(&record.name) || removed.any(|name| name == record.name)
     };
-    for record in records(site).into_iter().filter(is_changed) {
-        let text = read_bounded(&record.dir.join("RECORD"), MAX_LEN).unwrap_or_default();
+    for record in pip_records(site).into_iter().filter(is_changed) {
+        let text = read_bounded(&record.path.join("RECORD"), MAX_LEN).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         for (file, ..) in text.lines().filter_map(parse_record_line) {
             let is_below = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
             let above = Path::new(file).ancestors().skip(1).filter(|dir| is_below && !dir.as_os_str().is_empty());
             dirs.extend(above.map(|dir| site.join(dir)));
         }
-        dirs.insert(record.dir);
+        dirs.insert(record.path);
     }
     dirs.retain(|dir| dir.is_dir());
     dirs
@@ -92,9 +91,9 @@ fn refusal_of_place(change: &PackageChange) -> Option<String> {
         }
         _ => None,
     };
-    let is_read = |record: &PipRecord| aside.iter().all(|aside| aside.record != record.dir);
+    let is_read = |record: &PackageRecord| aside.iter().all(|aside| aside.record != record.path);
     let mut files = change.site.package_dirs().into_iter().flat_map(|site| {
-        let in_records = records(&site).into_iter().filter(is_read).flat_map(|record| entries(&record.dir));
+        let in_records = pip_records(&site).into_iter().filter(is_read).flat_map(|record| entries(&record.path));
         in_records.chain(entries(&site)).collect::<Vec<_>>()
     });
     let refused = files.find_map(|path| Some(format!("{} {}: remove it first", path.printable(), reason(&path)?)));

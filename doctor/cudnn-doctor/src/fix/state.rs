@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use cudnn_frameworks::installation::DPKG_STATUS;
+use cudnn_frameworks::pip_records;
 use cudnn_os::files::inode;
 use cudnn_probe::canonicalize;
-use cudnn_rules::packages::{Site, records};
+use cudnn_rules::packages::Site;
 use cudnn_rules::remedy::Action;
 
-/// This file changes whenever a system package is installed or removed.
-pub(super) const DPKG: &str = "/var/lib/dpkg/status";
-
 /// Identifies a version of a file or directory by length, modification time and inode. `None` for a missing path.
-type Stamp = Option<(u64, Option<SystemTime>, Option<u64>)>;
+pub(super) type Stamp = Option<(u64, Option<SystemTime>, Option<u64>)>;
 
 #[derive(Debug)]
 pub(super) struct State(BTreeMap<PathBuf, Stamp>);
@@ -24,7 +23,7 @@ impl State {
         match action {
             Action::Packages(change) => {
                 for dir in change.site.package_dirs() {
-                    paths.extend(records(&dir).into_iter().map(|record| record.dir));
+                    paths.extend(pip_records(&dir).into_iter().map(|record| record.path));
                     paths.extend(below(&dir.join("nvidia")));
                     paths.extend([dir.join("nvidia"), dir]);
                 }
@@ -61,7 +60,7 @@ impl State {
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
+pub(super) fn stamp(path: &Path) -> Stamp {
     let metadata = path.symlink_metadata().ok()?;
     Some((metadata.len(), metadata.modified().ok(), inode(path)))
 }
@@ -85,7 +84,7 @@ fn below(dir: &Path) -> Vec<PathBuf> {
 pub(super) fn places(action: &Action) -> Vec<PathBuf> {
     match action {
         Action::Remove { paths, .. } => paths.clone(),
-        Action::Packages(change) if change.site == Site::System => vec![DPKG.into()],
+        Action::Packages(change) if change.site == Site::System => vec![DPKG_STATUS.into()],
         // ldconfig works with all libraries.
         Action::Variable(_) | Action::Inspect(_) | Action::Ldconfig => Vec::new(),
         // An unknown place can be anywhere.
@@ -99,7 +98,7 @@ fn changed_by(action: &Action) -> Vec<PathBuf> {
         Action::Packages(change) if change.site == Site::System => vec!["/".into()],
         Action::Ldconfig => vec!["/".into()],
         // Such a step may first install a system package.
-        Action::Packages(_) | Action::Python(_) => places(action).into_iter().chain([DPKG.into()]).collect(),
+        Action::Packages(_) | Action::Python(_) => places(action).into_iter().chain([DPKG_STATUS.into()]).collect(),
         Action::CreateDir(dir) => dir.ancestors().filter(|dir| dir.parent().is_some()).map(Path::to_owned).collect(),
         _ => places(action),
     }

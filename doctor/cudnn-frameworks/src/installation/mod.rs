@@ -12,12 +12,16 @@ mod report;
 pub use crate::environment::layout::{
     is_virtual, name_of_program, os_of, python_dirs, python_name, setting, site_packages,
 };
-pub use crate::package::conda::{CondaRecord, records_of_cuda as conda_records, unmet as unmet_by_conda};
+pub use crate::package::conda::{
+    CondaRecord, conda_packages, records_of_cuda as conda_records, unmet as unmet_by_conda,
+};
 pub use arm::ArmVariant;
 pub use complete::complete_releases;
 pub use evidence::Evidence;
 pub use inventory::{Installed, inventory, inventory_with};
 pub use libraries::{LibraryReport, RecordedFile};
-pub use owner::{deleted_packages, deleted_system_packages, set_system_package, system_package};
+pub use owner::{
+    DPKG_STATUS, deleted_packages, deleted_system_packages, set_system_package, system_package, system_packages,
+};
 pub use package::{Installer, Package};
 pub use report::{InstallationReport, Variant, majority};

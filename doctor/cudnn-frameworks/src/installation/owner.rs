@@ -12,13 +12,15 @@ use super::libraries::RecordedFile;
 use super::package::{Installer, Package};
 use crate::environment::layout::site_packages;
 use crate::files::{file_name, read_text, real_path};
-use crate::package::names::name_before_aside;
+use crate::package::names::{PackageRecord, name_before_aside};
 use crate::package::{conda, record};
 
 /// The maximum size of a record in bytes. Debian's list of packages has a few megabytes.
 const MAX_RECORD_LEN: u64 = 32 << 20;
 /// The maximum size of an RPM database in bytes, which includes the files and change logs of all packages.
 const MAX_RPM_DB_LEN: u64 = 512 << 20;
+/// dpkg's list of packages, which changes whenever one is installed or removed.
+pub const DPKG_STATUS: &str = "/var/lib/dpkg/status";
 /// The question about a package in Debian's list.
 const DEBIAN_PACKAGE: &str = "Debian package";
 /// The maximum number of files that could be programs.
@@ -171,12 +173,12 @@ fn wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
 }
 
 fn installed_wheels(site_packages: &Path, root: &Path) -> impl Iterator<Item = (Package, PathBuf)> {
-    // pip ignores the packages that it has renamed for removal.
-    let is_record = |name: &str| name.ends_with(".dist-info") && !name.starts_with('~');
-    entries_named(site_packages, "*.dist-info", is_record).into_iter().filter_map(move |path| {
-        let (name, version) = file_name(&path).strip_suffix(".dist-info")?.rsplit_once('-')?;
-        Some((Package::new(Installer::Pip, &name.replace('_', "-"), Some(version), root), path))
-    })
+    let dirs = entries_named(site_packages, "*.dist-info", |name| name.ends_with(".dist-info"));
+    dirs.into_iter().filter_map(|dir| wheel(PackageRecord::from_dist_info(dir)?, root))
+}
+
+fn wheel(record: PackageRecord, root: &Path) -> Option<(Package, PathBuf)> {
+    Some((Package::new(Installer::Pip, &record.name, Some(&record.version?), root), record.path))
 }
 
 /// Returns the wheels with records that an interrupted pip or `fix` has renamed, unless they are installed again:
@@ -190,11 +192,9 @@ fn interrupted_wheels(site_packages: &Path, root: &Path) -> impl Iterator<Item =
     let of_pip = entries_named(site_packages, "~*.dist-info", |name| name.starts_with("~vidia_"));
     let aside = entries_named(site_packages, "*.dist-info.aside-*", |name| name_before_aside(name).is_some());
     of_pip.into_iter().chain(aside).filter_map(move |path| {
-        let name = before(file_name(&path))?;
-        let (name, version) = name.strip_suffix(".dist-info")?.rsplit_once('-')?;
-        let name = name.replace('_', "-");
-        let is_new = installed.iter().all(|package| package.name != name);
-        is_new.then(|| (Package::new(Installer::Pip, &name, Some(version), root), path.clone()))
+        let record = PackageRecord::from_dist_info(before(file_name(&path))?.into())?;
+        let is_new = installed.iter().all(|package| package.name != record.name);
+        wheel(PackageRecord { path, ..record }, root).filter(|_| is_new)
     })
 }
 
@@ -283,11 +283,32 @@ fn dpkg(dir: &Path, file: &str, host: &Host) -> Option<Package> {
     Some(dpkg_package(&name, host))
 }
 
-/// Returns an installed Debian package and the path of the file list, if there is one.
-pub fn system_package(name: &str, host: &Host) -> Option<(Package, PathBuf)> {
+/// Returns the path of an installed Debian package's file list.
+fn dpkg_list(name: &str, host: &Host) -> Option<PathBuf> {
     let info = host.system("/var/lib/dpkg/info");
     let lists = ["", ":amd64", ":arm64"].map(|architecture| info.join(format!("{name}{architecture}.list")));
-    lists.into_iter().find(|list| list.leads_to_file()).map(|list| (dpkg_package(name, host), list))
+    lists.into_iter().find(|list| list.leads_to_file())
+}
+
+/// Returns an installed Debian package and the path of the file list, if there is one.
+pub fn system_package(name: &str, host: &Host) -> Option<(Package, PathBuf)> {
+    dpkg_list(name, host).map(|list| (dpkg_package(name, host), list))
+}
+
+/// Returns the records of all installed Debian packages, or `None` if dpkg's list of packages is unreadable.
+pub fn system_packages(host: &Host) -> Option<Vec<PackageRecord>> {
+    let status = read_text(&host.system(DPKG_STATUS), MAX_RECORD_LEN)?;
+    let record = |paragraph: &str| {
+        let field = |name| field(paragraph, name);
+        field("Status:").filter(|status| status.ends_with(" installed"))?;
+        let (name, version) = (field("Package:")?.to_owned(), Some(field("Version:")?.to_owned()));
+        Some(PackageRecord { path: dpkg_list(&name, host).unwrap_or_default(), name, version })
+    };
+    Some(status.split("\n\n").filter_map(record).collect())
+}
+
+fn field<'a>(paragraph: &'a str, name: &str) -> Option<&'a str> {
+    paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
 /// Changes the version of a Debian package in the list of packages. `None` removes the package.
@@ -298,15 +319,14 @@ pub fn set_system_package(changes: &mut Changes, name: &str, version: Option<&st
 
 fn dpkg_package(name: &str, host: &Host) -> Package {
     let paragraph: String = facts::ask(DEBIAN_PACKAGE, name, || {
-        let status = read_text(&host.system("/var/lib/dpkg/status"), MAX_RECORD_LEN).unwrap_or_default();
+        let status = read_text(&host.system(DPKG_STATUS), MAX_RECORD_LEN).unwrap_or_default();
         let mut paragraphs = status.split("\n\n");
         let first = format!("Package: {name}");
         paragraphs.find(|text| text.lines().next() == Some(&first)).unwrap_or_default().to_owned()
     });
-    let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name));
-    let mut package = Package::new(Installer::Dpkg, name, field("Version: "), host.system("/"));
+    let mut package = Package::new(Installer::Dpkg, name, field(&paragraph, "Version:"), host.system("/"));
     // For example, `hold ok installed`.
-    package.is_held = field("Status: ").is_some_and(|status| status.starts_with("hold "));
+    package.is_held = field(&paragraph, "Status:").is_some_and(|status| status.starts_with("hold "));
     package
 }
 

@@ -10,6 +10,7 @@ use pep440_rs::VersionSpecifiers;
 use serde::Deserialize;
 
 use super::distribution::Distribution;
+use super::names::PackageRecord;
 use super::requirement::{Pin, PinState, clause, installed_version, lower_bound, name};
 use crate::files::{file_name, fits};
 use crate::framework::kind::{FrameworkKind, KINDS};
@@ -47,6 +48,16 @@ pub(crate) fn records(root: &Path, what: &str, is_wanted: impl Fn(&str) -> bool)
     let mut files = entries_named(&root.join("conda-meta"), what, is_wanted);
     files.truncate(MAX_RECORDS);
     files.into_iter().filter_map(read).collect()
+}
+
+/// Returns the records of all packages, without reading them.
+pub fn conda_packages(root: &Path) -> Vec<PackageRecord> {
+    let record = |path: PathBuf| {
+        let [_, version, name] = parts(file_name(&path))?.map(str::to_owned);
+        Some(PackageRecord { name, version: Some(version), path })
+    };
+    let files = entries_named(&root.join("conda-meta"), "*.json", |file| parts(file).is_some());
+    files.into_iter().filter_map(record).collect()
 }
 
 /// Splits a record's file name into build, version and name of the package.

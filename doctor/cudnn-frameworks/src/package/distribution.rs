@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::names::{self, normalized};
+use super::names::{self, PackageRecord, normalized};
 use super::unreadable::{Repair, Unreadable};
 use super::{editable, metadata, record};
 use crate::environment::Environment;
@@ -148,8 +148,10 @@ fn records_in(dir: &Path, found: &mut FoundPackages) -> BTreeMap<String, Vec<Met
             leftovers.push(info_dir);
             continue;
         }
-        if let Some((package, version)) = names::name_before_aside(&name).and_then(names::parse_dist_info) {
-            aside.push((info_dir, package, version));
+        if let Some(record) =
+            names::name_before_aside(&name).and_then(|name| PackageRecord::from_dist_info(name.into()))
+        {
+            aside.push((info_dir, record.name, record.version));
             continue;
         }
         let Some((kind, stem)) = names::kind(&name) else { continue };
@@ -202,7 +204,7 @@ fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<MetadataDir>>) -> 
     const REPLACED: [char; 16] = ['~', '-', '.', '=', '%', '_', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let rest = name.trim_start_matches(REPLACED);
-    if let Some((package, _)) = names::parse_dist_info(rest) {
+    if let Some(PackageRecord { name: package, .. }) = PackageRecord::from_dist_info(rest.into()) {
         let len = package.len() + name.len() - rest.len();
         return records.keys().any(|other| other.len() == len && other.ends_with(&package));
     }

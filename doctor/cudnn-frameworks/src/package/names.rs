@@ -1,5 +1,11 @@
 //! Parses the names of metadata directories: `torch-2.9.1+cu128.dist-info`, `six-1.16.0-py3.11.egg-info`.
 
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::facts;
+
+use crate::files::file_name;
+
 /// The maximum length of a name or a version in bytes.
 const MAX_LEN: usize = 128;
 
@@ -18,10 +24,32 @@ pub(super) fn kind(name: &str) -> Option<(MetadataKind, &str)> {
     kinds.into_iter().find_map(|(suffix, kind)| Some((kind, name.strip_suffix(suffix)?)))
 }
 
-/// Parses the name of a `.dist-info` directory. Returns the normalized package name and the version, if there is one.
-pub fn parse_dist_info(name: &str) -> Option<(String, Option<String>)> {
-    let (kind, stem) = kind(name).filter(|(kind, _)| *kind == MetadataKind::DistInfo)?;
-    parse(stem, kind)
+/// An installer's record of a package.
+#[derive(Clone, Debug)]
+pub struct PackageRecord {
+    /// The name, which is normalized for pip: `nvidia-cudnn-cu12`.
+    pub name: String,
+    /// The version, if the name of pip's record contains one.
+    pub version: Option<String>,
+    /// The directory of pip (`.dist-info`), the file of conda, or dpkg's list of files.
+    pub path: PathBuf,
+}
+
+impl PackageRecord {
+    /// Returns the record of pip or a similar tool in this `.dist-info` directory.
+    pub fn from_dist_info(path: PathBuf) -> Option<PackageRecord> {
+        let (kind, stem) = kind(file_name(&path)).filter(|(kind, _)| *kind == MetadataKind::DistInfo)?;
+        let (name, version) = parse(stem, kind)?;
+        Some(PackageRecord { name, version, path })
+    }
+}
+
+/// Returns pip's records in a directory of packages, sorted by name.
+pub fn pip_records(dir: &Path) -> Vec<PackageRecord> {
+    let entries = facts::read_dir(dir).into_iter().flatten().map(|entry| entry.path());
+    let mut records: Vec<PackageRecord> = entries.filter_map(PackageRecord::from_dist_info).collect();
+    records.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+    records
 }
 
 /// Returns the original name of a `.dist-info` directory that `fix` has set aside, such as

@@ -2,6 +2,7 @@
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::InstallationReport;
+use cudnn_frameworks::pip_records;
 use cudnn_probe::dll_search::ProcessFacts;
 use cudnn_probe::ld_so::{Resolution, Rule, Simulation};
 use cudnn_probe::{Component, Os, canonicalize};
@@ -13,7 +14,7 @@ use super::plain_program::{find_dll, open};
 use super::remedies::Companion;
 use super::{foreign_library, nvrtc};
 use crate::context::Context;
-use crate::packages::{CUDA_MAJORS, PackageNames, records};
+use crate::packages::{CUDA_MAJORS, PackageNames};
 use crate::remedy::Remedy;
 use crate::system::is_too_many_open_files;
 
@@ -195,5 +196,5 @@ pub(super) fn release(file: &Path, cuda_major: u32) -> Option<String> {
     let wheel_dir = Component::Cublas.wheel_dir(cuda_major);
     let site: PathBuf = file.ancestors().find(|site| file.starts_with(site.join(&wheel_dir)))?.to_owned();
     let wheel = Component::Cublas.wheel(cuda_major);
-    records(&site).into_iter().find(|record| record.name == wheel)?.version
+    pip_records(&site).into_iter().find(|record| record.name == wheel)?.version
 }

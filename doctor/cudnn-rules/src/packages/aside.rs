@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::{Command, MOVE_ITEM, REMOVE_ITEM};
-use cudnn_frameworks::{name_before_aside, normalized, parse_dist_info, real_path, record_damage};
+use cudnn_frameworks::{PackageRecord, name_before_aside, normalized, pip_records, real_path, record_damage};
 use cudnn_probe::Os;
 use cudnn_probe::facts::PathFacts;
 
 use super::change::{PackageChange, Site};
 use super::dirs::entries;
-use super::environment::{PipRecord, has_invalid_metadata, records};
+use super::environment::has_invalid_metadata;
 use super::requirement::package_name;
 use super::wheels::NVIDIA_PREFIX;
 
@@ -29,19 +29,19 @@ pub struct Aside {
 }
 
 impl Aside {
-    fn of(record: &PipRecord, others: &[PathBuf]) -> Option<Aside> {
-        let file_name = record.dir.file_name()?.to_str()?;
+    fn of(record: &PackageRecord, others: &[PathBuf]) -> Option<Aside> {
+        let file_name = record.path.file_name()?.to_str()?;
         // An interrupted run may have left such a directory, and `mv` would move the record into it.
-        let places = (1..).map(|number| record.dir.with_file_name(format!("{file_name}.aside-{number}")));
+        let places = (1..).map(|number| record.path.with_file_name(format!("{file_name}.aside-{number}")));
         let place = { places }.find(|place| !place.path_exists())?;
         let (name, others) = (record.name.clone(), others.to_vec());
-        Some(Aside { record: record.dir.clone(), place, name, others, is_left: false })
+        Some(Aside { record: record.path.clone(), place, name, others, is_left: false })
     }
 
     fn left(place: PathBuf, others: &[PathBuf]) -> Option<Aside> {
         let before = name_before_aside(place.file_name()?.to_str()?)?;
-        let (name, _) = parse_dist_info(before)?;
-        Some(Aside { record: place.with_file_name(before), place, name, others: others.to_vec(), is_left: true })
+        let PackageRecord { name, path, .. } = PackageRecord::from_dist_info(place.with_file_name(before))?;
+        Some(Aside { record: path, place, name, others: others.to_vec(), is_left: true })
     }
 
     /// Returns the path of the record before the installation.
@@ -68,13 +68,13 @@ impl Aside {
         if !self.place.path_exists() {
             return Vec::new();
         }
-        let is_new = |record: &PipRecord| record.name == self.name && !self.others.contains(&record.dir);
-        let written: Vec<PipRecord> = records(self.dir()).into_iter().filter(is_new).collect();
+        let is_new = |record: &PackageRecord| record.name == self.name && !self.others.contains(&record.path);
+        let written: Vec<PackageRecord> = pip_records(self.dir()).into_iter().filter(is_new).collect();
         if written.iter().any(is_complete) {
             return vec![self.removal()];
         }
         // Another record of the package may be put back in the same way.
-        let partial = written.iter().map(|record| removing(&record.dir, "-rf"));
+        let partial = written.iter().map(|record| removing(&record.path, "-rf"));
         partial.chain([self.put_back()]).collect()
     }
 
@@ -95,20 +95,20 @@ impl PackageChange {
         let is_directory = matches!(self.site, Site::Directory { .. });
         // Packages of a distribution omit the list of files, unlike NVIDIA's.
         let has_damaged_list =
-            |record: &PipRecord| record.name.starts_with(NVIDIA_PREFIX) && record_damage(&record.dir).is_some();
-        let is_damaged = |record: &PipRecord| has_invalid_metadata(record) || has_damaged_list(record);
-        let is_in_the_way = |record: &PipRecord| {
+            |record: &PackageRecord| record.name.starts_with(NVIDIA_PREFIX) && record_damage(&record.path).is_some();
+        let is_damaged = |record: &PackageRecord| has_invalid_metadata(record) || has_damaged_list(record);
+        let is_in_the_way = |record: &PackageRecord| {
             is_directory && removed.contains(&record.name) || named.contains(&record.name) && is_damaged(record)
         };
         let dirs = self.site.package_dirs();
-        let all = dirs.iter().flat_map(|dir| records(dir));
-        let (in_the_way, others): (Vec<PipRecord>, Vec<PipRecord>) = all.partition(is_in_the_way);
+        let all = dirs.iter().flat_map(|dir| pip_records(dir));
+        let (in_the_way, others): (Vec<PackageRecord>, Vec<PackageRecord>) = all.partition(is_in_the_way);
         let has_record = |name: &str| in_the_way.iter().chain(&others).any(|record| record.name == name);
-        let kept: Vec<PathBuf> = others.iter().map(|other| other.dir.clone()).collect();
+        let kept: Vec<PathBuf> = others.iter().map(|other| other.path.clone()).collect();
         // Two names may lead to one directory.
         let mut seen = BTreeSet::new();
         let mut is_new = |dir: &Path| seen.insert(real_path(dir));
-        let new = in_the_way.iter().filter(|record| is_new(&record.dir));
+        let new = in_the_way.iter().filter(|record| is_new(&record.path));
         let mut aside: Vec<Aside> = new.filter_map(|record| Aside::of(record, &kept)).collect();
         let left = dirs.iter().flat_map(|dir| entries(dir)).filter_map(|place| Aside::left(place, &kept));
         let left = left.filter(|aside| named.contains(&aside.name) && !has_record(&aside.name));
@@ -117,8 +117,8 @@ impl PackageChange {
     }
 }
 
-fn is_complete(record: &PipRecord) -> bool {
-    record.dir.join("METADATA").leads_to_file() && record_damage(&record.dir).is_none()
+fn is_complete(record: &PackageRecord) -> bool {
+    record.path.join("METADATA").leads_to_file() && record_damage(&record.path).is_none()
 }
 
 pub(super) fn with_aside(aside: &[Aside], commands: Vec<Command>) -> Vec<Command> {

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::rights::is_read_only;
 use cudnn_frameworks::installation::site_packages;
-use cudnn_frameworks::{Environment, real_path};
+use cudnn_frameworks::{Environment, PackageRecord, pip_records, real_path};
 use cudnn_probe::facts::PathFacts;
 use cudnn_probe::{Host, dir_of_wheel};
 
 use super::contents;
 use super::dirs::{dirs_of_wheels, link_out_of};
-use super::environment::{PipRecord, debian_dir, is_virtual, records, root_of};
+use super::environment::{debian_dir, is_virtual, root_of};
 use super::installed_pip::Interpreter;
 use super::pip::recorded_version;
 use super::requirement::{package_name, stricter};
@@ -297,9 +297,9 @@ impl PackageChange {
     /// Explains why not even root can make the change: the removed packages, or all directories for installations, are
     /// on a read-only file system.
     pub(crate) fn read_only_dir(&self) -> Option<String> {
-        let is_removed = |record: &PipRecord| self.remove.contains(&record.name);
+        let is_removed = |record: &PackageRecord| self.remove.contains(&record.name);
         let all = self.site.package_dirs();
-        let closed = all.into_iter().find(|dir| records(dir).iter().any(is_removed) && is_read_only(dir));
+        let closed = all.into_iter().find(|dir| pip_records(dir).iter().any(is_removed) && is_read_only(dir));
         let written = self.site.written_dirs();
         let is_closed = self.installs_any() && written.iter().all(|dir| is_read_only(dir));
         closed.or_else(|| written.into_iter().next().filter(|_| is_closed)).map(|dir| explain_read_only(&dir))

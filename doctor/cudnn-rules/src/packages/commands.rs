@@ -4,13 +4,12 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use cudnn_cli::command::Command;
-use cudnn_frameworks::normalized;
+use cudnn_frameworks::{normalized, pip_records};
 
 use super::apt::{self, apt_get};
 use super::aside::with_aside;
 use super::change::{PackageChange, Pip, Site};
 use super::dirs::user_base;
-use super::environment::records;
 use super::installed_pip::{Interpreter, in_new_environment, on_path, without_variables};
 use super::requirement::package_name;
 use super::wheels::NVIDIA_PREFIX;
@@ -170,7 +169,7 @@ impl PackageChange {
         let is_replaced =
             |name: &str| named.contains(&name) || is_cudnn(name) && named.iter().any(|name| is_cudnn(name));
         let kept =
-            records(dir).into_iter().filter(|one| one.name.starts_with(NVIDIA_PREFIX) && !is_replaced(&one.name));
+            pip_records(dir).into_iter().filter(|one| one.name.starts_with(NVIDIA_PREFIX) && !is_replaced(&one.name));
         kept.map(|one| one.version.map_or(one.name.clone(), |version| format!("{}=={version}", one.name))).collect()
     }
 }

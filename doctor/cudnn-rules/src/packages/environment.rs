@@ -4,14 +4,14 @@ use cudnn_probe::facts::{self, PathFacts};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use cudnn_frameworks::PackageRecord;
 pub(super) use cudnn_frameworks::installation::is_virtual;
 pub use cudnn_frameworks::installation::setting;
 use cudnn_frameworks::installation::{python_dirs, python_name, site_packages};
-use cudnn_frameworks::parse_dist_info;
 use cudnn_os::files::below;
 use cudnn_probe::Os;
 
-use super::dirs::{entries, user_base};
+use super::dirs::user_base;
 
 /// Returns the path of the environment's Python, even if the file is missing: `bin/python3` on Linux. On Windows,
 /// `Scripts\python.exe` in a virtual environment and `python.exe` in all others.
@@ -79,29 +79,8 @@ pub(super) fn is_managed(root: &Path) -> bool {
     !is_virtual(root) && python_dirs(root).filter_map(marks).any(|mark| mark.target_exists())
 }
 
-/// pip's record of an installed package.
-pub struct PipRecord {
-    /// The normalized name: `nvidia-cudnn-cu12`.
-    pub name: String,
-    /// The version in the name of the directory, if there is one.
-    pub version: Option<String>,
-    /// The record: a directory with the ending `.dist-info`.
-    pub dir: PathBuf,
-}
-
-/// Returns pip's records in a directory of packages, sorted by name.
-pub fn records(dir: &Path) -> Vec<PipRecord> {
-    let record = |dir: PathBuf| {
-        let (name, version) = parse_dist_info(dir.file_name()?.to_str()?)?;
-        Some(PipRecord { name, version, dir })
-    };
-    let mut records: Vec<PipRecord> = entries(dir).filter_map(record).collect();
-    records.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
-    records
-}
-
-pub(crate) fn has_invalid_metadata(record: &PipRecord) -> bool {
+pub(crate) fn has_invalid_metadata(record: &PackageRecord) -> bool {
     const MAX_LEN: u64 = 4 << 20;
-    let metadata = cudnn_probe::read_bounded(&record.dir.join("METADATA"), MAX_LEN);
+    let metadata = cudnn_probe::read_bounded(&record.path.join("METADATA"), MAX_LEN);
     metadata.is_ok_and(|metadata| std::str::from_utf8(&metadata).is_err())
 }

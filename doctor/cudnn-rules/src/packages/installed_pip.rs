@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::command::Command;
 use cudnn_cli::path::{interpreter_of, is_on_path, program_on_path};
 use cudnn_frameworks::installation::{python_dirs, python_name, site_packages};
+use cudnn_frameworks::pip_records;
 use cudnn_os::files::below;
 use cudnn_probe::facts::PathFacts;
 use cudnn_probe::{Os, canonicalize};
 
 use super::apt::{python_pip, python_tools};
 use super::environment::{
-    has_pip, imports_user_packages, is_managed, is_virtual, python_in, records, root_of, setting, user_site,
+    has_pip, imports_user_packages, is_managed, is_virtual, python_in, root_of, setting, user_site,
 };
 use super::pip_options::redirecting_variables;
 
@@ -133,8 +134,8 @@ impl Interpreter {
 
     /// Returns the commands that run ensurepip, which is a no-op while a record of a deleted pip exists.
     fn ensure_pip(&self) -> Vec<Command> {
-        let records = site_packages(&self.root).flat_map(|dir| records(&dir)).filter(|record| record.name == "pip");
-        let lost: Vec<PathBuf> = records.map(|record| record.dir).filter(|_| Os::HOST != Os::Windows).collect();
+        let records = site_packages(&self.root).flat_map(|dir| pip_records(&dir)).filter(|record| record.name == "pip");
+        let lost: Vec<PathBuf> = records.map(|record| record.path).filter(|_| Os::HOST != Os::Windows).collect();
         let removal = (!lost.is_empty()).then(|| Command::new("rm", ["-r"]).and(lost).changing(&self.root));
         let ensure = Command::new(&self.program, ["-I", "-m", "ensurepip"]).changing(&self.root);
         removal.into_iter().chain([ensure]).collect()

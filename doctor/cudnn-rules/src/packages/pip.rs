@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{python_name, site_packages};
+use cudnn_frameworks::pip_records;
 use cudnn_probe::Os;
 use cudnn_probe::facts::{PathFacts, is_executable};
 
 use super::dirs::{named_data_dir, user_base};
-use super::environment::{is_closed, is_managed, is_virtual, records};
+use super::environment::{is_closed, is_managed, is_virtual};
 use super::installed_pip::{Interpreter, in_new_environment, on_path, without_variables};
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::restore::python_problem;
@@ -37,13 +38,13 @@ pub(super) fn python_for_user(python: Interpreter, names: &[String]) -> Option<I
 fn is_for_user(python: &Interpreter, names: &[String]) -> bool {
     let Some(site) = python.user_site() else { return false };
     let is_framework = |record: &str| FRAMEWORKS.iter().any(|framework| record.starts_with(framework));
-    let has_framework = |dir: &Path| records(dir).iter().any(|record| is_framework(&record.name));
+    let has_framework = |dir: &Path| pip_records(dir).iter().any(|record| is_framework(&record.name));
     let is_of_python = |dir: PathBuf| has_any(&dir, names) || has_framework(&dir);
     has_any(&site, names) || has_framework(&site) && !python.package_dirs().any(is_of_python)
 }
 
 fn has_any(site: &Path, names: &[String]) -> bool {
-    records(site).iter().any(|record| names.contains(&record.name))
+    pip_records(site).iter().any(|record| names.contains(&record.name))
 }
 
 /// Returns the commands that run pip for the environment at this root. They use the environment's Python, because the
@@ -141,7 +142,7 @@ fn python_of_debian(root: &Path) -> Option<Interpreter> {
 }
 
 pub(super) fn recorded_version(dirs: impl IntoIterator<Item = PathBuf>, wheel: &str) -> Option<String> {
-    dirs.into_iter().flat_map(|dir| records(&dir)).find(|record| record.name == wheel)?.version
+    dirs.into_iter().flat_map(|dir| pip_records(&dir)).find(|record| record.name == wheel)?.version
 }
 
 #[cfg(test)]

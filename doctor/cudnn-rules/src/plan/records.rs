@@ -3,13 +3,13 @@
 use std::path::{Component as PathPart, Path, PathBuf};
 
 use cudnn_frameworks::installation::{CondaRecord, conda_records, set_system_package, system_package, unmet_by_conda};
-use cudnn_frameworks::{allows, parse_record_line};
+use cudnn_frameworks::{PackageRecord, allows, parse_record_line, pip_records};
 use cudnn_probe::facts::{Changes, PathFacts};
 use cudnn_probe::{Host, ld_so};
 use serde_json::json;
 
+use crate::packages::PackageNames;
 use crate::packages::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, NvidiaPackage};
-use crate::packages::{PackageNames, PipRecord, records};
 
 /// Limits of a package's record: the bytes, the number of files, and the length of names.
 const MAX_RECORD_LEN: u64 = 32 << 20;
@@ -55,32 +55,36 @@ impl PackageRecords {
     }
 
     /// Returns the records of a package. After an interrupted upgrade there may be several.
-    pub(super) fn find(&self, name: &str) -> Vec<PipRecord> {
-        let all: Vec<PipRecord> = match self {
-            PackageRecords::Pip { dirs, .. } => dirs.iter().flat_map(|dir| records(dir)).collect(),
+    pub(super) fn find(&self, name: &str) -> Vec<PackageRecord> {
+        let all: Vec<PackageRecord> = match self {
+            PackageRecords::Pip { dirs, .. } => dirs.iter().flat_map(|dir| pip_records(dir)).collect(),
             PackageRecords::Conda { root, .. } => {
-                let record = |one: CondaRecord| PipRecord { name: one.name, version: Some(one.version), dir: one.file };
+                let record =
+                    |one: CondaRecord| PackageRecord { name: one.name, version: Some(one.version), path: one.file };
                 conda_records(root).into_iter().map(record).collect()
             }
             PackageRecords::Dpkg => {
                 let found = system_package(name, &Host::current());
-                found.map(|(one, dir)| PipRecord { name: one.name, version: one.version, dir }).into_iter().collect()
+                found
+                    .map(|(one, path)| PackageRecord { name: one.name, version: one.version, path })
+                    .into_iter()
+                    .collect()
             }
         };
         all.into_iter().filter(|record| record.name == name).collect()
     }
 
     /// Returns whether the installed package meets this requirement, if known.
-    pub(super) fn keeps(&self, old: &PipRecord, requirement: &str) -> Option<bool> {
+    pub(super) fn keeps(&self, old: &PackageRecord, requirement: &str) -> Option<bool> {
         // If the record's name lacks a version, pip reads the metadata.
         let version = old.version.as_deref()?;
         Some(allows(requirement, version) && !self.is_for_other_cuda(old))
     }
 
     /// Returns whether conda's package is for a different CUDA major version than the environment.
-    fn is_for_other_cuda(&self, old: &PipRecord) -> bool {
+    fn is_for_other_cuda(&self, old: &PackageRecord) -> bool {
         let PackageRecords::Conda { root, cuda_major, .. } = self else { return false };
-        let record = conda_records(root).into_iter().find(|record| record.file == old.dir);
+        let record = conda_records(root).into_iter().find(|record| record.file == old.path);
         record.and_then(|record| record.cuda()).is_some_and(|(major, _)| major != *cuda_major)
     }
 
@@ -129,19 +133,19 @@ impl PackageRecords {
     }
 
     /// Returns the files of a package, if the record is usable.
-    pub(super) fn files(&self, record: &PipRecord) -> Option<PackageFiles> {
+    pub(super) fn files(&self, record: &PackageRecord) -> Option<PackageFiles> {
         let is_pip = matches!(self, PackageRecords::Pip { .. });
-        let file = if is_pip { record.dir.join("RECORD") } else { record.dir.clone() };
+        let file = if is_pip { record.path.join("RECORD") } else { record.path.clone() };
         let bytes = || cudnn_probe::read_bounded(&file, MAX_RECORD_LEN).ok();
         let text = || Some(String::from_utf8_lossy(&bytes()?).into_owned());
         let (base, listed): (PathBuf, Vec<String>) = match self {
             PackageRecords::Pip { .. } => {
                 let text = text()?.replace('\\', "/");
                 let paths = text.lines().filter_map(|line| Some(parse_record_line(line)?.0.to_owned()));
-                (record.dir.parent().unwrap_or(&record.dir).to_owned(), paths.collect())
+                (record.path.parent().unwrap_or(&record.path).to_owned(), paths.collect())
             }
             PackageRecords::Conda { root, .. } => {
-                let found = conda_records(root).into_iter().find(|one| one.file == record.dir)?;
+                let found = conda_records(root).into_iter().find(|one| one.file == record.path)?;
                 (root.clone(), found.files)
             }
             PackageRecords::Dpkg => {
@@ -159,8 +163,8 @@ impl PackageRecords {
         (paths.len() <= MAX_FILES).then_some(PackageFiles { base, paths })
     }
 
-    pub(super) fn remove(&self, changes: &mut Changes, record: &PipRecord) {
-        changes.remove(&record.dir);
+    pub(super) fn remove(&self, changes: &mut Changes, record: &PackageRecord) {
+        changes.remove(&record.path);
         if let PackageRecords::Dpkg = self {
             set_system_package(changes, &record.name, None);
         }

@@ -7,15 +7,13 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::site_packages;
-use cudnn_frameworks::normalized;
+use cudnn_frameworks::{PackageRecord, normalized};
 use cudnn_probe::facts::{Changes, Facts, PathFacts};
 use cudnn_probe::image::links;
 use cudnn_probe::{Architecture, Library, Os, canonicalize, identify_any};
 
 use super::records::{PackageFiles, PackageRecords};
-use crate::packages::{
-    PackageChange, PipRecord, Site, package_name, python_problem, restore_python, setting, site_of_new,
-};
+use crate::packages::{PackageChange, Site, package_name, python_problem, restore_python, setting, site_of_new};
 use crate::remedy::{Action, Variable};
 
 pub(super) struct SimulatedMachine {
@@ -184,8 +182,8 @@ struct Packages<'a> {
 
 impl Packages<'_> {
     /// Returns the record of a package. After an interrupted upgrade there may be two, which is an unknown state.
-    fn find(&self, name: &str) -> Result<Option<PipRecord>, Unknown> {
-        let mut found: Vec<PipRecord> = self.machine.within(|| self.records.find(&normalized(name)));
+    fn find(&self, name: &str) -> Result<Option<PackageRecord>, Unknown> {
+        let mut found: Vec<PackageRecord> = self.machine.within(|| self.records.find(&normalized(name)));
         match found.len() {
             0 | 1 => Ok(found.pop()),
             _ => Err(Unknown),
@@ -197,7 +195,7 @@ impl Packages<'_> {
     }
 
     /// Deletes the files of a package, and the directories that become empty.
-    fn uninstall(&mut self, record: &PipRecord) -> Result<(), Unknown> {
+    fn uninstall(&mut self, record: &PackageRecord) -> Result<(), Unknown> {
         // Without a record, the installer neither removes nor installs.
         let PackageFiles { base, paths } = self.machine.within(|| self.records.files(record)).ok_or(Unknown)?;
         self.machine.change(|changes| {

@@ -2,19 +2,13 @@
 
 use super::*;
 
-const STATUS: &str = "Package: a\nStatus: install ok installed\nVersion: 1:2.0-1\n\nPackage: b\nStatus: deinstall ok \
-                      config-files\nVersion: 1\n\nPackage: c\nStatus: hold ok installed\nVersion: 3\n";
-
 fn installed(packages: &[(&str, &str)]) -> InstalledPackages {
-    let record = |version: &str| Recorded { version: version.to_owned(), stamp: None, dir: None };
-    by_name("==", packages.iter().map(|(name, version)| ((*name).to_owned(), record(version))))
-}
-
-#[test]
-fn records_of_dpkg_and_conda_are_read() {
-    assert_eq!(from_dpkg(STATUS).requirements(), "a=1:2.0-1\nc=3\n");
-    let files = ["/e/conda-meta/cuda-version-12.9-h4f385c5_3.json".into(), "/e/conda-meta/history".into()];
-    assert_eq!(from_conda(files.into_iter()).requirements(), "cuda-version=12.9\n");
+    let record = |(name, version): &(&str, &str)| PackageRecord {
+        name: (*name).to_owned(),
+        version: Some((*version).to_owned()),
+        path: "/nowhere".into(),
+    };
+    by_name("==", packages.iter().map(record))
 }
 
 #[test]
@@ -38,7 +32,7 @@ fn a_package_that_a_new_one_requires_may_change() {
         ("Requires-Dist: z\n", Some("y is version 2 instead of 1, although the plan keeps it")),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let all = || from_records(vec![dir.path().to_owned()]);
+        let all = || from_pip([dir.path().to_owned()]);
         let record = |name: &str, text: &str| {
             std::fs::create_dir(dir.path().join(name)).unwrap();
             std::fs::write(dir.path().join(name).join("METADATA"), format!("Name: {name}\n{text}")).unwrap();

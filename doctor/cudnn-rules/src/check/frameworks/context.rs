@@ -1,7 +1,9 @@
 //! Provides the facts for checking one framework.
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package, is_virtual};
-use cudnn_frameworks::{Damaged, Distribution, Framework, OpenedFile, Repair, Survey, Unreadable, real_path};
+use cudnn_frameworks::{
+    Damaged, Distribution, Framework, OpenedFile, Repair, Survey, Unreadable, pip_records, real_path,
+};
 use cudnn_probe::facts::PathFacts;
 use cudnn_probe::{Host, Library, Os};
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::text;
 use crate::check::machine::Machine;
 use crate::check::wheel_choice::{WheelChoice, choose_wheel};
-use crate::packages::{self, PackageChange, Pip, Site, python_in, records};
+use crate::packages::{self, PackageChange, Pip, Site, python_in};
 
 #[derive(Clone, Copy)]
 pub(super) struct FrameworkContext<'a> {
@@ -123,7 +125,7 @@ pub(super) fn reinstall_package(site: &Site, name: &str, version: &str) -> Optio
 }
 
 pub(super) fn has_record(dir: &Path, name: &str) -> bool {
-    records(dir).iter().any(|record| record.name == name)
+    pip_records(dir).iter().any(|record| record.name == name)
 }
 
 /// Returns the root of the environment with this directory of packages: `lib/python3.12/site-packages`, or
