@@ -61,7 +61,7 @@ pub use opens::{Damaged, MissingLibrary, OpenedFile, Opens, SearchRule};
 pub use package::distribution::Distribution;
 pub use package::marker::Platform;
 pub use package::names::{PackageRecord, name_before_aside, normalized, pip_records};
-pub use package::record::{parse as parse_record_line, record_damage, recorded_files};
+pub use package::record::{listed_files, record_damage, recorded_files};
 pub use package::requirement::{
     Pin, PinState, allows, allows_from, applies, exclude_each_other, packages_with_requirements, required_packages,
     requirement_error, requires_url,

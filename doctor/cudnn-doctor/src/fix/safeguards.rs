@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{Error, ErrorKind};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::path::{interpreter_of, path_dirs};
-use cudnn_frameworks::{PackageRecord, parse_record_line, pip_records};
+use cudnn_frameworks::{PackageRecord, listed_files, pip_records};
 use cudnn_os::files::is_executable;
 use cudnn_os::rights::{belongs_to_user, is_root, is_sticky_of_root, write_access};
-use cudnn_probe::{canonicalize, read_bounded};
+use cudnn_probe::canonicalize;
 use cudnn_rules::packages::{
     PackageChange, entries, explain_read_only, is_python, package_name, python_in, setting, user_base,
 };
@@ -48,18 +48,14 @@ fn refusal_without_rights(step: &Step) -> Option<String> {
 
 /// Returns the directories that contain files of the packages to change.
 fn dirs_of_packages(change: &PackageChange, site: &Path) -> BTreeSet<PathBuf> {
-    const MAX_LEN: u64 = 32 << 20;
     let mut dirs = BTreeSet::new();
     let is_changed = |record: &PackageRecord| {
         let mut removed = change.remove.iter().map(|name| package_name(name));
         change.installs(&record.name) || removed.any(|name| name == record.name)
     };
     for record in pip_records(site).into_iter().filter(is_changed) {
-        let text = read_bounded(&record.path.join("RECORD"), MAX_LEN).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        for (file, ..) in text.lines().filter_map(parse_record_line) {
-            let is_below = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
-            let above = Path::new(file).ancestors().skip(1).filter(|dir| is_below && !dir.as_os_str().is_empty());
+        for file in listed_files(&record.path).unwrap_or_default() {
+            let above = file.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty());
             dirs.extend(above.map(|dir| site.join(dir)));
         }
         dirs.insert(record.path);

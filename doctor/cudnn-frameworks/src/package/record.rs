@@ -66,13 +66,19 @@ fn text(info_dir: &Path) -> String {
 
 /// Splits a line of a record, such as `torch/lib/libtorch.so,sha256=...,1234`, into path, hash and length. A path with
 /// a comma has quotes.
-pub fn parse(line: &str) -> Option<(&str, &str, &str)> {
+pub(crate) fn parse(line: &str) -> Option<(&str, &str, &str)> {
     let (path, rest) = match line.strip_prefix('"') {
         Some(quoted) => quoted.split_once("\",")?,
         None => line.split_once(',')?,
     };
     let (hash, len) = rest.split_once(',')?;
     Some((path, hash, len.trim_end()))
+}
+
+/// Returns the files of a package below the import directory, or `None` if the record is unreadable.
+pub fn listed_files(info_dir: &Path) -> Option<Vec<PathBuf>> {
+    let text = read_text(&info_dir.join("RECORD"), MAX_LEN)?.replace('\\', "/");
+    Some(files(&text).map(PathBuf::from).collect())
 }
 
 /// Returns the files of a package below the import directory, with the recorded length and the sha256 hash in URL-safe
@@ -109,7 +115,7 @@ fn files(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_below(path: &str) -> bool {
-    Path::new(path).components().all(|component| matches!(component, Component::Normal(_)))
+    !path.is_empty() && Path::new(path).components().all(|component| matches!(component, Component::Normal(_)))
 }
 
 fn is_library(path: &str) -> bool {

@@ -3,7 +3,7 @@
 use std::path::{Component as PathPart, Path, PathBuf};
 
 use cudnn_frameworks::installation::{CondaRecord, conda_records, set_system_package, system_package, unmet_by_conda};
-use cudnn_frameworks::{PackageRecord, allows, parse_record_line, pip_records};
+use cudnn_frameworks::{PackageRecord, allows, listed_files, pip_records};
 use cudnn_probe::facts::{Changes, PathFacts};
 use cudnn_probe::{Host, ld_so};
 use serde_json::json;
@@ -134,31 +134,25 @@ impl PackageRecords {
 
     /// Returns the files of a package, if the record is usable.
     pub(super) fn files(&self, record: &PackageRecord) -> Option<PackageFiles> {
-        let is_pip = matches!(self, PackageRecords::Pip { .. });
-        let file = if is_pip { record.path.join("RECORD") } else { record.path.clone() };
-        let bytes = || cudnn_probe::read_bounded(&file, MAX_RECORD_LEN).ok();
-        let text = || Some(String::from_utf8_lossy(&bytes()?).into_owned());
-        let (base, listed): (PathBuf, Vec<String>) = match self {
+        let (base, listed): (PathBuf, Vec<PathBuf>) = match self {
             PackageRecords::Pip { .. } => {
-                let text = text()?.replace('\\', "/");
-                let paths = text.lines().filter_map(|line| Some(parse_record_line(line)?.0.to_owned()));
-                (record.path.parent().unwrap_or(&record.path).to_owned(), paths.collect())
+                (record.path.parent().unwrap_or(&record.path).to_owned(), listed_files(&record.path)?)
             }
             PackageRecords::Conda { root, .. } => {
                 let found = conda_records(root).into_iter().find(|one| one.file == record.path)?;
-                (root.clone(), found.files)
+                (root.clone(), found.files.into_iter().map(PathBuf::from).collect())
             }
             PackageRecords::Dpkg => {
+                let list = cudnn_probe::read_bounded(&record.path, MAX_RECORD_LEN).ok()?;
+                let list = String::from_utf8_lossy(&list);
                 let is_file = |line: &&str| Path::new(line).is_link() || !Path::new(line).leads_to_dir();
-                let paths =
-                    text()?.lines().filter(is_file).map(|line| line.trim_start_matches('/').to_owned()).collect();
-                ("/".into(), paths)
+                ("/".into(), list.lines().filter(is_file).map(|line| line.trim_start_matches('/').into()).collect())
             }
         };
         let is_below = |path: &PathBuf| {
             path.file_name().is_some() && path.components().all(|part| matches!(part, PathPart::Normal(_)))
         };
-        let paths = listed.into_iter().filter(|path| path.len() <= MAX_PATH_LEN).map(PathBuf::from);
+        let paths = listed.into_iter().filter(|path| path.as_os_str().len() <= MAX_PATH_LEN);
         let paths: Vec<PathBuf> = paths.filter(is_below).take(MAX_FILES + 1).collect();
         (paths.len() <= MAX_FILES).then_some(PackageFiles { base, paths })
     }
