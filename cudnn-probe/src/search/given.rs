@@ -1,6 +1,7 @@
 //! Defines the input of a search and the rules that are the same on all systems.
 
 use crate::facts::{self, PathFacts};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_os::files::path_from_bytes;
@@ -122,23 +123,31 @@ pub(super) fn python(root: PathBuf, environment: Option<&Path>) -> Origin {
     }
 }
 
+/// Returns a setting in the `pyvenv.cfg` of a virtual environment. Like Python, ignores the case of names, and all lines
+/// with this name before the last one.
+#[must_use]
+pub fn setting(environment: &Path, name: &str) -> Option<OsString> {
+    const MAX_LEN: u64 = 64 << 10;
+    let settings = facts::read_start(&environment.join("pyvenv.cfg"), MAX_LEN).ok()?;
+    let value = |line: &[u8]| {
+        let (key, value) = line.split_at(line.iter().position(|byte| *byte == b'=')?);
+        let is_it = key.trim_ascii().eq_ignore_ascii_case(name.as_bytes());
+        is_it.then(|| path_from_bytes(value.get(1..).unwrap_or_default().trim_ascii()).into_os_string())
+    };
+    settings.rsplit(|byte| *byte == b'\n').find_map(value)
+}
+
+/// Returns whether a virtual environment was created with `--system-site-packages`.
+#[must_use]
+pub fn includes_base_packages(environment: &Path) -> bool {
+    setting(environment, "include-system-site-packages").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
 /// Returns the directory of the base Python's interpreter, if the virtual environment includes packages of the base
 /// Python.
 pub(super) fn included_home(environment: &Path) -> Option<PathBuf> {
-    const MAX_LEN: u64 = 64 << 10;
-    let settings = facts::read_start(&environment.join("pyvenv.cfg"), MAX_LEN).ok()?;
-    let (mut is_included, mut home) = (false, PathBuf::new());
-    for line in settings.split(|byte| *byte == b'\n') {
-        let Some(equals) = line.iter().position(|byte| *byte == b'=') else { continue };
-        let (key, value) = line.split_at(equals);
-        let value = value.get(1..).unwrap_or_default().trim_ascii();
-        match key.trim_ascii() {
-            b"include-system-site-packages" => is_included = value == b"true",
-            b"home" => home = path_from_bytes(value),
-            _ => {}
-        }
-    }
-    (is_included && home.is_absolute()).then_some(home)
+    let home = setting(environment, "home").filter(|_| includes_base_packages(environment)).map(PathBuf::from);
+    home.filter(|home| home.is_absolute())
 }
 
 /// Returns whether access to this path is denied. Such a path becomes a candidate to make sure it is reported.

@@ -6,6 +6,7 @@ use crate::facts::PathFacts;
 use crate::platform::Os;
 
 use super::given::included_home;
+pub use super::given::{includes_base_packages, setting};
 use super::{linux, windows};
 
 /// Returns the environment of a Python interpreter, and whether it is a virtual environment. The environment is the

@@ -12,9 +12,8 @@ use cudnn_frameworks::{PackageRecord, listed_files, pip_records};
 use cudnn_os::files::is_executable;
 use cudnn_os::rights::{belongs_to_user, is_root, is_sticky_of_root, write_access};
 use cudnn_probe::canonicalize;
-use cudnn_rules::packages::{
-    PackageChange, entries, explain_read_only, is_python, package_name, python_in, setting, user_base,
-};
+use cudnn_probe::python::setting;
+use cudnn_rules::packages::{PackageChange, entries, explain_read_only, is_python, package_name, python_in, user_base};
 use cudnn_rules::plan::{Line, Step};
 use cudnn_rules::remedy::Action;
 

@@ -4,11 +4,10 @@
 use cudnn_probe::facts::{PathFacts, canonicalize, entries_named};
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Host, Os, read_bounded};
+use cudnn_probe::python::setting;
+use cudnn_probe::{Host, Os};
 
 use crate::files::file_name;
-
-const MAX_SETTINGS_LEN: u64 = 64 << 10;
 
 pub(super) struct Python {
     pub(super) minor: u32,
@@ -76,20 +75,13 @@ pub fn name_of_program(program: &Path) -> Option<String> {
 
 /// Returns the minor version of Python from the environment's settings.
 fn stated_minor(root: &Path) -> Option<u32> {
-    let minor = |version: String| version.strip_prefix("3.")?.split('.').next()?.parse().ok();
-    ["version", "version_info"].iter().find_map(|name| minor(setting(root, name)?))
+    let minor = |version: &str| version.strip_prefix("3.")?.split('.').next()?.parse().ok();
+    ["version", "version_info"].iter().find_map(|name| minor(setting(root, name)?.to_str()?))
 }
 
 /// Returns whether this is the root of a virtual environment.
 pub fn is_virtual(root: &Path) -> bool {
     root.join("pyvenv.cfg").leads_to_file()
-}
-
-/// Returns a setting from the `pyvenv.cfg` of a virtual environment.
-pub fn setting(root: &Path, name: &str) -> Option<String> {
-    let settings = String::from_utf8(read_bounded(&root.join("pyvenv.cfg"), MAX_SETTINGS_LEN).ok()?).ok()?;
-    let mut pairs = settings.lines().filter_map(|line| line.split_once('='));
-    pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
 }
 
 /// Returns the minor version of the newest Python DLL in this directory, such as `python312.dll`. All versions have

@@ -2,12 +2,12 @@
 
 use std::str::FromStr;
 
+use cudnn_probe::python::setting;
 use cudnn_probe::{Architecture, Os};
 use pep440_rs::{Version, VersionSpecifier};
 
 use super::names::normalized;
 use crate::environment::Environment;
-use crate::environment::layout::setting;
 
 /// The default for an unknown Python version.
 const DEFAULT_PYTHON: (u32, u32) = (3, 12);
@@ -23,7 +23,8 @@ pub struct Platform {
 impl Platform {
     /// Returns the platform of this environment's Python.
     pub fn of(environment: &Environment) -> Self {
-        let stated = ["version", "version_info"].iter().find_map(|name| setting(&environment.root, name));
+        let stated =
+            ["version", "version_info"].iter().find_map(|name| setting(&environment.root, name)?.into_string().ok());
         Platform::new(environment.os, environment.python, stated.as_deref())
     }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::PackageRecord;
 pub(super) use cudnn_frameworks::installation::is_virtual;
-pub use cudnn_frameworks::installation::setting;
 use cudnn_frameworks::installation::{python_dirs, python_name, site_packages};
 use cudnn_os::files::below;
 use cudnn_probe::Os;
+use cudnn_probe::python::includes_base_packages;
 
 use super::dirs::user_base;
 
@@ -63,7 +63,7 @@ pub(super) fn user_site(python_name: &str) -> Option<PathBuf> {
 
 /// Returns whether the Python at this root imports the user's packages. Virtual environments rarely do.
 pub fn imports_user_packages(root: &Path) -> bool {
-    !is_virtual(root) || setting(root, "include-system-site-packages").as_deref() == Some("true")
+    !is_virtual(root) || includes_base_packages(root)
 }
 
 pub(super) fn has_pip(root: &Path) -> bool {

@@ -10,12 +10,11 @@ use cudnn_frameworks::installation::{python_dirs, python_name, site_packages};
 use cudnn_frameworks::pip_records;
 use cudnn_os::files::below;
 use cudnn_probe::facts::PathFacts;
+use cudnn_probe::python::setting;
 use cudnn_probe::{Os, canonicalize};
 
 use super::apt::{python_pip, python_tools};
-use super::environment::{
-    has_pip, imports_user_packages, is_managed, is_virtual, python_in, root_of, setting, user_site,
-};
+use super::environment::{has_pip, imports_user_packages, is_managed, is_virtual, python_in, root_of, user_site};
 use super::pip_options::redirecting_variables;
 
 /// Starts pip with a Python that ignores the user's packages and modules in the working directory.

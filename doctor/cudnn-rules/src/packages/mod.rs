@@ -41,7 +41,7 @@ pub use dirs::data_dir;
 pub(crate) use dirs::{dangling_dirs, dirs_of_wheels, named_data_dir};
 pub use dirs::{entries, user_base};
 pub(crate) use environment::{has_closed_python, site_of_new};
-pub use environment::{imports_user_packages, python_in, setting};
+pub use environment::{imports_user_packages, python_in};
 pub(crate) use install::install_apart;
 pub use install::{install_beside, install_for_system, reinstall, replace, replace_by, upgrade};
 pub(crate) use installed_pip::{BasePython, base_python};

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{name_of_program, os_of, python_dirs, python_name, site_packages};
 use cudnn_probe::facts::{self, PathFacts, is_executable};
+use cudnn_probe::python::includes_base_packages;
 use cudnn_probe::{Os, canonicalize};
 
 use super::apt::python_tools;
 use super::dirs::entries;
-use super::environment::{has_pip, is_closed, is_virtual, python_in, setting};
+use super::environment::{has_pip, is_closed, is_virtual, python_in};
 use super::installed_pip::lacks_venv;
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::uv;
@@ -84,8 +85,7 @@ pub struct MissingPython {
 /// Returns the repair for the virtual environment at this root, or `None` if the Python works.
 pub fn restore_python(root: &Path) -> Option<MissingPython> {
     let problem = python_problem(root)?;
-    let has_system = setting(root, "include-system-site-packages").as_deref() == Some("true");
-    let options = has_system.then_some("--system-site-packages");
+    let options = includes_base_packages(root).then_some("--system-site-packages");
     let version = match problem {
         PythonProblem::Missing => python_name(&python_in(root), root),
         _ => python_dirs(root).find_map(|dir| Some(dir.file_name()?.to_str()?.to_owned())),

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use cudnn_cli::command::Command;
 use cudnn_cli::path::is_on_path;
+use cudnn_probe::python::setting;
 
-use super::environment::{has_pip, python_in, setting};
+use super::environment::{has_pip, python_in};
 
 /// Returns whether uv should change the packages: uv created the environment without pip.
 pub(crate) fn serves(root: &Path) -> bool {

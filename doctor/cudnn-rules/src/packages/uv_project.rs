@@ -2,9 +2,9 @@
 
 use cudnn_cli::command::Command;
 use cudnn_frameworks::{allows, normalized};
+use cudnn_probe::python::setting;
 
 use super::change::PackageChange;
-use super::environment::setting;
 use super::requirement::package_name;
 
 /// Returns the command that makes the uv project of this environment require the packages that the change installs,

@@ -10,10 +10,11 @@ use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::{PackageRecord, normalized};
 use cudnn_probe::facts::{Changes, Facts, PathFacts};
 use cudnn_probe::image::links;
+use cudnn_probe::python::includes_base_packages;
 use cudnn_probe::{Architecture, Library, Os, canonicalize, identify_any};
 
 use super::records::{PackageFiles, PackageRecords};
-use crate::packages::{PackageChange, Site, package_name, python_problem, restore_python, setting, site_of_new};
+use crate::packages::{PackageChange, Site, package_name, python_problem, restore_python, site_of_new};
 use crate::remedy::{Action, Variable};
 
 pub(super) struct SimulatedMachine {
@@ -164,7 +165,7 @@ impl SimulatedMachine {
         let site = self.within(|| site_of_new(root, program))?;
         let home = self.within(|| canonicalize(program)).ok()?.parent()?.display().to_string();
         let version = site.parent()?.file_name()?.to_str()?.trim_start_matches("python").to_owned();
-        let has_system = self.within(|| setting(root, "include-system-site-packages").as_deref() == Some("true"));
+        let has_system = self.within(|| includes_base_packages(root));
         let settings = format!("home = {home}\ninclude-system-site-packages = {has_system}\nversion = {version}\n");
         self.change(|changes| {
             changes.write(&root.join("pyvenv.cfg"), &settings);
