@@ -36,7 +36,61 @@ pub fn base_python(environment: &Path) -> Option<PathBuf> {
 /// not rename files in this way.
 #[must_use]
 pub fn is_left_by_pip(dir: &Path) -> bool {
-    let is_packages = |above: &Path| above.ends_with("site-packages") || above.ends_with("dist-packages");
     let is_temporary = dir.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"~"));
-    is_temporary && dir.ancestors().skip(1).any(is_packages) && dir.leads_to_dir()
+    is_temporary && dir.ancestors().skip(1).any(is_package_dir) && dir.leads_to_dir()
+}
+
+/// Returns whether this is the directory of packages in an environment, according to the name.
+#[must_use]
+pub fn is_package_dir(dir: &Path) -> bool {
+    let name = dir.file_name().unwrap_or_default();
+    name.eq_ignore_ascii_case("site-packages") || name == "dist-packages"
+}
+
+/// Returns the root of the environment with this directory of packages: `ROOT/lib/python3.12/site-packages`, on Windows
+/// `ROOT/Lib/site-packages`, or `ROOT/site-packages` for the packages of a user.
+#[must_use]
+pub fn root_of_packages(dir: &Path, os: Os) -> Option<&Path> {
+    let is_lib = |dir: &Path| dir.file_name().is_some_and(|name| name.eq_ignore_ascii_case("Lib"));
+    let levels = if os == Os::Linux { 3 } else { 1 + usize::from(dir.parent().is_some_and(is_lib)) };
+    dir.ancestors().nth(levels)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_an_environment_are_read_like_python_does() {
+        let root = std::env::temp_dir().join(format!("cudnn probe settings {}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        for (text, home, is_included) in [
+            ("home = /usr/bin\r\ninclude-system-site-packages = true\r\n", Some("/usr/bin"), true),
+            ("Home=/a = b\nINCLUDE-SYSTEM-SITE-PACKAGES=True\n", Some("/a = b"), true),
+            ("home = /a\nhome = /b\ninclude-system-site-packages = false", Some("/b"), false),
+            ("homes = /a\n home \n", None, false),
+            ("", None, false),
+        ] {
+            std::fs::write(root.join("pyvenv.cfg"), text).unwrap();
+            let found = (setting(&root, "home"), includes_base_packages(&root));
+            assert_eq!(found, (home.map(Into::into), is_included), "{text:?}");
+        }
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(setting(&root, "home"), None);
+    }
+
+    #[test]
+    fn packages_have_another_depth_on_windows() {
+        for (dir, os, root) in [
+            ("env/lib/python3.12/site-packages", Os::Linux, Some("env")),
+            ("env/Lib/site-packages", Os::Windows, Some("env")),
+            ("Python/Python312/site-packages", Os::Windows, Some("Python/Python312")),
+            ("site-packages", Os::Linux, None),
+        ] {
+            let dir = Path::new(dir);
+            assert_eq!((is_package_dir(dir), root_of_packages(dir, os)), (true, root.map(Path::new)), "{dir:?}");
+        }
+        assert!(!is_package_dir(Path::new("env/lib/python3.12")) && !is_package_dir(Path::new("/")));
+    }
 }

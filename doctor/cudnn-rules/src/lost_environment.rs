@@ -9,6 +9,7 @@ use cudnn_cli::programs::doctor;
 use cudnn_frameworks::installation::{is_virtual, site_packages};
 use cudnn_frameworks::real_path;
 use cudnn_probe::facts::{self, PathFacts};
+use cudnn_probe::python::is_package_dir;
 use cudnn_probe::{Host, Origin};
 
 use crate::packages::{Site, dirs_of_wheels, has_closed_python, python_in, python_problem};
@@ -98,5 +99,5 @@ fn has_packages(root: &Path) -> bool {
 /// Returns whether this path is below the packages of a Python, or in a virtual or conda environment.
 fn is_in_environment(path: &Path) -> bool {
     let is_environment = |root: &Path| is_virtual(root) || root.join("conda-meta").leads_to_dir();
-    path.iter().any(|name| name == "site-packages" || name == "dist-packages") || path.ancestors().any(is_environment)
+    path.ancestors().any(|dir| is_package_dir(dir) || is_environment(dir))
 }

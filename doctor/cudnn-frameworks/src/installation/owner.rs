@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::facts::{self, Changes, PathFacts, entries_named, is_executable};
 use cudnn_probe::image::links;
+use cudnn_probe::python::{is_package_dir, root_of_packages};
 use cudnn_probe::{Host, Library, Origin, Os, Search, Version, canonicalize, dir_of_wheel, ld_so, read_bounded};
 use memchr::memmem;
 
@@ -137,23 +138,11 @@ fn names_of(dir: &Path, host: &Host) -> Vec<PathBuf> {
 
 /// Returns the wheels with files in a directory such as `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib`.
 fn wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
-    let is_site_packages = |path: &&Path| {
-        let name = file_name(path);
-        name.eq_ignore_ascii_case("site-packages") || name == "dist-packages"
-    };
-    let environment = dir.ancestors().skip(1).take(4).find(is_site_packages);
+    let environment = dir.ancestors().skip(1).take(4).find(|dir| is_package_dir(dir));
     // Directories of `pip install --target` have any name.
     let site_packages = environment.or(dir.ancestors().nth(3))?;
     let prefix = format!("{}/", dir.strip_prefix(site_packages).ok()?.to_str()?.replace('\\', "/"));
-    // ROOT/lib/python3.12/site-packages on Linux, ROOT/Lib/site-packages on Windows, and ROOT/site-packages for the
-    // user's packages on Windows.
-    let is_below_lib = site_packages.parent().is_some_and(|dir| file_name(dir).eq_ignore_ascii_case("Lib"));
-    let above = match os {
-        Os::Windows if is_below_lib => 2,
-        Os::Windows => 1,
-        _ => 3,
-    };
-    let root = environment.and_then(|environment| environment.ancestors().nth(above)).unwrap_or(site_packages);
+    let root = environment.and_then(|environment| root_of_packages(environment, os)).unwrap_or(site_packages);
     let read = |(package, info_dir): (Package, PathBuf)| {
         let lines = record::lines_with(&info_dir, &prefix);
         let file = |line: &String| {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::real_path;
+use cudnn_probe::Os;
+use cudnn_probe::python::{is_package_dir, root_of_packages};
 
 use crate::packages;
 use crate::packages::python_in;
@@ -14,8 +16,6 @@ use crate::remedy::{Remedy, Variable, without_entries};
 
 const HOME: &str = "PYTHONHOME";
 const PATH: &str = "PYTHONPATH";
-
-const SITES: [&str; 2] = ["site-packages", "dist-packages"];
 
 /// Standard modules that Python imports at startup. Replacing them prevents it from starting.
 const AT_START: [&str; 7] =
@@ -107,9 +107,7 @@ pub(super) fn owner(module: &Path, python: &Python) -> Result<Python, String> {
     if is_in(&python.root) || packages::user_base().is_some_and(|base| is_in(&base)) {
         return Ok(python.clone());
     }
-    let site = module.ancestors().find(|dir| SITES.iter().any(|site| dir.ends_with(site)));
-    // `lib/python3.12/site-packages` has three components below the root.
-    let root = site.and_then(|site| site.ancestors().nth(3));
+    let root = module.ancestors().find(|dir| is_package_dir(dir)).and_then(|site| root_of_packages(site, Os::HOST));
     let program = root.map(python_in).filter(|program| program.leads_to_file());
     program.and_then(Python::of).ok_or_else(|| import_origin(module, python))
 }

@@ -5,6 +5,7 @@ use cudnn_frameworks::{
     Damaged, Distribution, Framework, OpenedFile, Repair, Survey, Unreadable, pip_records, real_path,
 };
 use cudnn_probe::facts::PathFacts;
+use cudnn_probe::python::{is_package_dir, root_of_packages};
 use cudnn_probe::{Host, Library, Os};
 use std::path::{Path, PathBuf};
 
@@ -90,9 +91,8 @@ pub(super) fn is_graph(name: &str) -> bool {
 /// imports it.
 pub(super) fn site_of(framework: &Framework, survey: &Survey) -> Site {
     let Distribution { import_dir, info_dir, is_editable, .. } = &framework.distribution;
-    let is_site = import_dir.ends_with("site-packages") || import_dir.ends_with("dist-packages");
     let root = &survey.environment.root;
-    if is_site {
+    if is_package_dir(import_dir) {
         return Site::Environment(root_of(import_dir, root).unwrap_or_else(|| root.clone()));
     }
     if *is_editable || info_dir.ends_with("EGG-INFO") {
@@ -111,7 +111,7 @@ fn root_of(site: &Path, root: &Path) -> Option<PathBuf> {
     }
     let user = packages::user_base().filter(|base| is_in(base));
     let base = || cudnn_probe::python::base_python(root).filter(|base| is_in(base));
-    let other = || environment_with(site).filter(|root| python_in(root).leads_to_file()).map(Path::to_owned);
+    let other = || root_of_packages(site, Os::HOST).filter(|root| python_in(root).leads_to_file()).map(Path::to_owned);
     user.or_else(base).or_else(other)
 }
 
@@ -126,10 +126,4 @@ pub(super) fn reinstall_package(site: &Site, name: &str, version: &str) -> Optio
 
 pub(super) fn has_record(dir: &Path, name: &str) -> bool {
     pip_records(dir).iter().any(|record| record.name == name)
-}
-
-/// Returns the root of the environment with this directory of packages: `lib/python3.12/site-packages`, or
-/// `Lib/site-packages` on Windows.
-pub(super) fn environment_with(site: &Path) -> Option<&Path> {
-    site.ancestors().nth(if Os::HOST == Os::Windows { 2 } else { 3 })
 }

@@ -1,12 +1,13 @@
 //! Compares the packages that a framework requires with the installed ones: C073.
 
 use cudnn_cli::escape::Printable;
-use cudnn_probe::facts;
+use cudnn_probe::python::root_of_packages;
+use cudnn_probe::{Os, facts};
 use std::path::PathBuf;
 
 use cudnn_frameworks::{Pin, PinState, allows_from};
 
-use super::context::{FrameworkContext, environment_with, has_record};
+use super::context::{FrameworkContext, has_record};
 use super::remedy::wheels_for_other_cuda;
 use super::text::title;
 use crate::check::finding::{FRAMEWORK_PIN, Finding, FindingKind, Severity};
@@ -136,7 +137,7 @@ fn unhide(unmet: &[&Pin], context: &FrameworkContext<'_>) -> Option<Remedy> {
         let is_wanted = choice.as_ref().is_ok_and(|choice| choice.allows(found));
         let mut before = dirs.iter().take_while(|dir| **dir != context.framework.distribution.import_dir);
         let dir: &PathBuf = before.find(|dir| has_record(dir, &pin.package))?;
-        environment_with(dir).filter(|_| !(pin.package.starts_with(WHEEL) && is_wanted))
+        root_of_packages(dir, Os::HOST).filter(|_| !(pin.package.starts_with(WHEEL) && is_wanted))
     };
     let root = unmet.iter().find_map(|pin| hiding(pin))?;
     let hidden: Vec<&&Pin> = unmet.iter().filter(|pin| hiding(pin) == Some(root)).collect();
