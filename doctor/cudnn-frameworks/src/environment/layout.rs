@@ -12,7 +12,7 @@ use crate::files::file_name;
 pub(super) struct Python {
     pub(super) minor: u32,
     /// The directory name: `python3.12`, `python3.13t` for a free-threaded build, or `Python312` on Windows.
-    dir_name: String,
+    pub(super) dir_name: String,
 }
 
 impl Python {
@@ -126,11 +126,11 @@ pub(super) fn site_dirs(root: &Path, python: Option<&Python>, os: Os) -> Vec<Pat
     of_fedora.into_iter().chain(others).collect()
 }
 
-/// Returns the directory of the user's packages (`pip install --user`).
-pub(super) fn user_dir(python: &Python, host: &Host, os: Os) -> Option<PathBuf> {
+/// Returns the directory of the user's packages (`pip install --user`) for a Python such as `python3.12`.
+pub fn user_site(python_name: &str, host: &Host, os: Os) -> Option<PathBuf> {
     let base = host.user_base(os)?;
     let lib = if os == Os::Windows { base } else { base.join("lib") };
-    Some(lib.join(&python.dir_name).join("site-packages"))
+    Some(lib.join(python_name).join("site-packages"))
 }
 
 /// Returns the module directories below the root of an environment for all Pythons: `lib/python3.12`, or `Lib`.

@@ -9,7 +9,7 @@ use cudnn_probe::python::base_python;
 use cudnn_probe::{Host, Origin, Os, Search, read_bounded};
 
 use crate::package::unreadable::Unreadable;
-use layout::{Python, is_virtual, os_of, site_dirs, user_dir};
+use layout::{Python, is_virtual, os_of, site_dirs, user_site};
 
 /// The maximum size of a `.pth` file in bytes, and the maximum number of paths in all of them.
 const MAX_PATH_FILE_LEN: u64 = 1 << 20;
@@ -58,7 +58,8 @@ impl Environment {
         }
         let python_dirs = |root: &Path| site_dirs(root, python.as_ref(), os);
         let uses_user_dir = os == Os::HOST && variable("PYTHONNOUSERSITE").is_none();
-        let user_dir = python.as_ref().filter(|_| uses_user_dir).and_then(|python| user_dir(python, host, os));
+        let user_dir =
+            python.as_ref().filter(|_| uses_user_dir).and_then(|python| user_site(&python.dir_name, host, os));
         let own = python_dirs(&root);
         if is_virtual(&root) {
             own.into_iter().for_each(|dir| dirs.add_site(dir));

@@ -9,7 +9,9 @@ mod owner;
 mod package;
 mod report;
 
-pub use crate::environment::layout::{is_virtual, name_of_program, os_of, python_dirs, python_name, site_packages};
+pub use crate::environment::layout::{
+    is_virtual, name_of_program, os_of, python_dirs, python_name, site_packages, user_site,
+};
 pub use crate::package::conda::{
     CondaRecord, conda_packages, records_of_cuda as conda_records, unmet as unmet_by_conda,
 };

@@ -11,8 +11,6 @@ use cudnn_os::files::below;
 use cudnn_probe::Os;
 use cudnn_probe::python::includes_base_packages;
 
-use super::dirs::user_base;
-
 /// Returns the path of the environment's Python, even if the file is missing: `bin/python3` on Linux. On Windows,
 /// `Scripts\python.exe` in a virtual environment and `python.exe` in all others.
 pub fn python_in(root: &Path) -> PathBuf {
@@ -53,12 +51,6 @@ pub(super) fn debian_dir(program: &Path, root: &Path) -> Option<PathBuf> {
     let is_of_debian = !is_virtual(root) && root.join("lib/python3/dist-packages").leads_to_dir();
     let version = python_name(program, root).filter(|_| is_of_debian)?;
     Some(root.join("local/lib").join(version).join("dist-packages"))
-}
-
-/// Returns the directory of `pip install --user` for this Python version.
-pub(super) fn user_site(python_name: &str) -> Option<PathBuf> {
-    let lib = if Os::HOST == Os::Windows { user_base()? } else { user_base()?.join("lib") };
-    Some(lib.join(python_name).join("site-packages"))
 }
 
 /// Returns whether the Python at this root imports the user's packages. Virtual environments rarely do.

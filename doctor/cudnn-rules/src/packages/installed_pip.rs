@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
 use cudnn_cli::path::{interpreter_of, is_on_path, program_on_path};
-use cudnn_frameworks::installation::{python_dirs, python_name, site_packages};
+use cudnn_frameworks::installation::{python_dirs, python_name, site_packages, user_site};
 use cudnn_frameworks::pip_records;
 use cudnn_os::files::below;
 use cudnn_probe::facts::PathFacts;
 use cudnn_probe::python::setting;
-use cudnn_probe::{Os, canonicalize};
+use cudnn_probe::{Host, Os, canonicalize};
 
 use super::apt::{python_pip, python_tools};
-use super::environment::{has_pip, imports_user_packages, is_managed, is_virtual, python_in, root_of, user_site};
+use super::environment::{has_pip, imports_user_packages, is_managed, is_virtual, python_in, root_of};
 use super::pip_options::redirecting_variables;
 
 /// Starts pip with a Python that ignores the user's packages and modules in the working directory.
@@ -47,7 +47,8 @@ impl Interpreter {
     }
 
     pub(super) fn user_site(&self) -> Option<PathBuf> {
-        user_site(&self.version().filter(|_| self.imports_user_packages())?)
+        let version = self.version().filter(|_| self.imports_user_packages())?;
+        user_site(&version, &Host::current(), Os::HOST)
     }
 
     /// Returns this Python's package directories without the user's. Debian's Python also uses some below /usr/local.
