@@ -28,6 +28,9 @@ const REVISION: &str = "-1";
 /// conda's package of cuDNN's libraries. `cudnn` only requires it.
 pub(crate) const CONDA_LIBRARIES: &str = "libcudnn";
 
+/// conda's packages that follow the version of [`CONDA_LIBRARIES`].
+pub(crate) const CONDA_FOLLOWERS: [&str; 2] = ["cudnn", "libcudnn-dev"];
+
 /// conda's package that selects the CUDA release.
 pub(crate) const CONDA_CUDA: &str = "cuda-version";
 

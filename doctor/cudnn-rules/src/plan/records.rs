@@ -9,7 +9,7 @@ use cudnn_probe::{Host, ld_so};
 use serde_json::json;
 
 use crate::packages::PackageNames;
-use crate::packages::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, NvidiaPackage};
+use crate::packages::contents::{self, CONDA_CUDA, CONDA_FOLLOWERS, CONDA_LIBRARIES, NvidiaPackage};
 
 /// Limits of a package's record: the bytes, the number of files, and the length of names.
 const MAX_RECORD_LEN: u64 = 32 << 20;
@@ -20,9 +20,6 @@ const SYSTEM_DIR: &str = "/usr/lib/x86_64-linux-gnu";
 
 /// The run path of wheels, without the directory that the wheels of CUDA share since CUDA 13.
 const RUN_PATH_OF_WHEELS: &str = "$ORIGIN:$ORIGIN/../../cublas/lib:$ORIGIN/../../cuda_nvrtc/lib";
-
-/// conda's packages that follow the version of the package with the libraries.
-const FOLLOWING_ON_CONDA: [&str; 2] = ["cudnn", "libcudnn-dev"];
 
 pub(super) enum PackageRecords {
     Pip {
@@ -122,7 +119,7 @@ impl PackageRecords {
     pub(super) fn following(&self, displaced: &str, new: &NvidiaPackage) -> Option<NvidiaPackage> {
         let follows = matches!(self, PackageRecords::Conda { .. })
             && new.name == CONDA_LIBRARIES
-            && FOLLOWING_ON_CONDA.contains(&displaced);
+            && CONDA_FOLLOWERS.contains(&displaced);
         follows.then(|| NvidiaPackage::without_libraries(displaced, &new.version, new.cuda_major, Vec::new()))
     }
 

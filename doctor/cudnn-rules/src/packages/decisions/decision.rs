@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::{Platform, applies, exclude_each_other, normalized};
 
-use crate::packages::contents::CONDA_LIBRARIES;
+use crate::packages::contents::{CONDA_FOLLOWERS, CONDA_LIBRARIES};
 use crate::packages::requirement::{package_name, with_known_major};
 
 #[derive(Clone, Debug)]
@@ -64,11 +64,8 @@ impl Decision {
     /// same version.
     fn is_about(&self, wanted: &str) -> bool {
         let [wanted, own] = [wanted, &self.text].map(|requirement| normalized(package_name(requirement)));
-        let library = |name: &str| match name {
-            "cudnn" | "libcudnn-dev" => CONDA_LIBRARIES.to_owned(),
-            name => name.to_owned(),
-        };
-        wanted == own || self.kind != DecisionKind::Manifest && library(&wanted) == library(&own)
+        let is_of_conda = |name: &str| name == CONDA_LIBRARIES || CONDA_FOLLOWERS.contains(&name);
+        wanted == own || self.kind != DecisionKind::Manifest && is_of_conda(&wanted) && is_of_conda(&own)
     }
 
     /// Returns whether the decision selects versions of a package that another one requires. Without one, or with an
