@@ -7,7 +7,7 @@
 mod fake_dll;
 
 use cudnn_frameworks::installation::{InstallationReport, Package, conda_packages, system_packages};
-use cudnn_frameworks::{PackageRecord, pip_records};
+use cudnn_frameworks::{PackageRecord, listed_files, pip_records};
 use cudnn_os::files::below;
 use cudnn_probe::{Host, Os, Version, canonicalize};
 use fake_dll::FakeDll;
@@ -28,7 +28,7 @@ fn the_owner_of_dlls_is_found_in_the_records_of_windows() {
     write(&format!("venv/Lib/site-packages/{record}"), of_wheel);
     write(&format!("Python312/site-packages/{record}"), &of_wheel.replace('/', "\\"));
     write(&format!("target/{record}"), of_wheel);
-    write("venv/Lib/site-packages/torch-2.9.0+cu130.dist-info/RECORD", "torch/lib/cudnn_graph64_9.dll,,1\r\n");
+    write("venv/Lib/site-packages/Torch-2.9.0+cu130.dist-info/RECORD", "torch/lib/cudnn_graph64_9.dll,,1\r\n");
     write("conda/conda-meta/cudnn-9.28.0.42-h1.json", r#"{"files": ["Library/bin/cudnn_graph64_9.dll"]}"#);
     write("CUDA/v13.0/version.json", "{}");
     write("CUDA/v13.0/bin/x64/cudart64_13.dll", "");
@@ -80,7 +80,10 @@ fn all_installers_list_their_packages() {
     for (file, text) in [
         ("site/Nvidia_cuDNN.cu12-9.19.0.56.dist-info/RECORD", ""),
         ("site/torch-2.9.1+cu128.dist-info/RECORD", ""),
-        ("site/six.dist-info/RECORD", ""),
+        (
+            "site/six.dist-info/RECORD",
+            "six.py,sha256=x,1\r\nsix\\a.py,,\n\"six/b,c.py\",,\n../bin/six,,1\n,,\n/etc/six,,\n",
+        ),
         ("site/~orch-2.9.0.dist-info/RECORD", ""),
         ("site/torch-2.8.0.dist-info.aside-1/RECORD", ""),
         ("site/setuptools-80.0.egg-info/PKG-INFO", ""),
@@ -111,6 +114,9 @@ fn all_installers_list_their_packages() {
         ["torch", "2.9.1+cu128", "torch-2.9.1+cu128.dist-info"],
     ];
     assert_eq!(shown(pip_records(&world.join("site"))), expected(&of_pip));
+    let listed = ["six.py", "six/a.py", "six/b,c.py"].map(std::path::PathBuf::from);
+    assert_eq!(listed_files(&world.join("site/six.dist-info")), Some(listed.to_vec()));
+    assert_eq!(listed_files(&world.join("site/torch.dist-info")), None);
     let of_conda = [["cuda-version", "12.9", "cuda-version-12.9-h4f385c5_3.json"]];
     assert_eq!(shown(conda_packages(&world.join("conda"))), expected(&of_conda));
     // Packages remain in dpkg's list after their removal.
