@@ -75,9 +75,7 @@ impl LostEnvironment {
         match action {
             Action::Packages(change) => change.site != Site::System,
             Action::Python(root) => *root != self.root,
-            Action::Remove { paths, .. } => paths.iter().any(|path| is_changed(path)),
-            Action::Variable(_) => false,
-            action => action.place().is_some_and(is_changed),
+            action => action.changed_places().into_iter().any(is_changed),
         }
     }
 

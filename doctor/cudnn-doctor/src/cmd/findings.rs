@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::prose::Prose;
 use crate::docs;
-use crate::fix::is_of_shell;
 
 pub(crate) struct ReportOptions<'a> {
     /// Whether to print evidence, and where to read more.
@@ -95,7 +94,7 @@ pub(crate) fn summary(findings: &[Finding], plan: &Plan, fix: &str) -> Option<St
     let part = if planned < all { format!(" (they fix {planned} of these {all})") } else { String::new() };
     let what = if plan.steps.is_empty() {
         "no command fixes this; follow the help above".to_owned()
-    } else if plan.steps.iter().all(|step| is_of_shell(&step.action)) {
+    } else if plan.steps.iter().all(|step| step.action.is_of_shell()) {
         format!("paste the commands above into the shell that starts your programs{part}")
     } else {
         format!("`{fix}` executes the steps above{part}")

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::prose::Prose;
 use super::{check, findings};
-use crate::fix::{Consent, ExecutedStep, Fixed, Output, Stopped, Undo, execute, is_of_shell, removed_by, variables};
+use crate::fix::{Consent, ExecutedStep, Fixed, Output, Stopped, Undo, execute, variables};
 
 #[derive(clap::Args)]
 #[group(skip)]
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
     );
     // Lines after an unfinished step may need its files. The next plan contains them again.
     let finished = fixed.stopped.as_ref().map_or(plan.steps.len(), |stopped| stopped.step);
-    let for_shell: Vec<&Step> = plan.steps.iter().take(finished).filter(|step| is_of_shell(&step.action)).collect();
+    let for_shell: Vec<&Step> = plan.steps.iter().take(finished).filter(|step| step.action.is_of_shell()).collect();
     let paste: Vec<String> = for_shell.iter().flat_map(|step| step.commands()).collect();
     if format == Format::Text {
         report(plan, &fixed, &paste);
@@ -127,7 +127,7 @@ fn text(plan: &Plan, is_fine: bool, only: &[&str]) {
         return;
     }
     findings::print_plan(plan, &Prose::for_home());
-    if plan.steps.iter().all(|step| is_of_shell(&step.action)) {
+    if plan.steps.iter().all(|step| step.action.is_of_shell()) {
         outln!("\nPaste this into the shell that starts your programs, because only that shell can do it.");
         return;
     }
@@ -135,7 +135,7 @@ fn text(plan: &Plan, is_fine: bool, only: &[&str]) {
     let command = doctor_command(words.chain(["--yes".into()]));
     outln!("\nNothing was changed. `{command}` executes these steps.");
     for (index, step) in plan.steps.iter().enumerate() {
-        let removed = removed_by(&step.action);
+        let removed = step.action.removed();
         if !removed.is_empty() {
             let removed = removed.join(" and ");
             outln!("Step {} removes {removed}: it needs your consent, or the option --remove.", index + 1);

@@ -9,7 +9,6 @@ mod installer;
 mod package_list;
 mod pasted;
 mod rehearsal;
-mod removal;
 mod run;
 mod safeguards;
 mod sources;
@@ -25,8 +24,8 @@ use cudnn_cli::escape::Printable;
 use cudnn_os::files::lock_dir;
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_rules::packages::{
-    Aside, MANIFESTS_OF_PIXI, PackageChange, Site, forbidding, hold, package_name, python_in, python_problem,
-    restore_system_packages, workspace_of_pixi,
+    Aside, MANIFESTS_OF_PIXI, PackageChange, Site, forbidding, hold, package_name, restore_system_packages,
+    workspace_of_pixi,
 };
 use cudnn_rules::plan::{Check, ForeseenEffect, Line, Plan, Step, facts_after, line_of, lines_of, rendered};
 use cudnn_rules::remedy::Action;
@@ -38,7 +37,6 @@ use state::State;
 
 pub(crate) use foreign::changeable_by_others;
 pub(crate) use pasted::variables;
-pub(crate) use removal::removed_by;
 pub(crate) use run::Output;
 
 pub(crate) struct ExecutedStep {
@@ -84,7 +82,7 @@ pub(crate) struct Consent<'a> {
 /// Executes all steps of a plan except the lines for the user's shell. After a signal, the running step is finished.
 pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
     let mut fixed = Fixed::default();
-    let steps = plan.steps.iter().enumerate().filter(|(_, step)| !is_of_shell(&step.action));
+    let steps = plan.steps.iter().enumerate().filter(|(_, step)| !step.action.is_of_shell());
     let mut steps: VecDeque<(usize, &Step, State)> =
         steps.map(|(index, step)| (index, step, State::of(&step.action))).collect();
     while let Some((index, step, planned)) = steps.pop_front() {
@@ -123,7 +121,7 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     if let Some(reason) = safeguards::refusal(step) {
         return not_begun(reason);
     }
-    let removed = removed_by(&step.action);
+    let removed = step.action.removed();
     if !removed.is_empty() && !(consent.may_remove)(step, &removed) {
         let removed = removed.join(" and ");
         return not_begun(format!(
@@ -166,7 +164,7 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     }
     let signal = interruption.signal();
     let result = result.and_then(|()| {
-        let unmet = before.as_ref().map_or_else(|| left_by(&step.action), Before::unmet);
+        let unmet = before.as_ref().map_or_else(|| step.action.left(), Before::unmet);
         let unmet = unmet.or_else(|| effect.unmet());
         let reason = |unmet| format!("its commands ended without an error, but {unmet}");
         unmet.map_or(Ok(()), |unmet| Err(reason(unmet)))
@@ -178,8 +176,8 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
 /// Locks the environment that this action changes, until the installer has exited, even if the doctor is killed.
 fn lock(action: &Action) -> Result<Option<File>, String> {
     // Other steps are short, and the drop-in has a lock of its own.
-    let is_of_installer = matches!(action, Action::Packages(_) | Action::Python(_));
-    let Some(root) = action.place().filter(|root| is_of_installer && root.is_dir()) else { return Ok(None) };
+    let environment = action.environments().first().copied();
+    let Some(root) = environment.filter(|root| root.is_dir()) else { return Ok(None) };
     match lock_dir(root) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(format!(
             "another process has locked {}, probably a `fix` or an installer that it started: run `fix` again when it has \
@@ -355,22 +353,4 @@ fn how_to_undo_pixi(dir: &Path) -> String {
 
 fn requirements(lost: &[(String, String)]) -> Vec<String> {
     lost.iter().map(|(_, requirement)| requirement.clone()).collect()
-}
-
-fn left_by(action: &Action) -> Option<String> {
-    match action {
-        Action::Remove { paths, .. } => {
-            let left = paths.iter().find(|path| path.symlink_metadata().is_ok())?;
-            Some(format!("{} still exists", left.printable()))
-        }
-        Action::Python(root) => {
-            python_problem(root).map(|_| format!("{} still cannot use its packages", python_in(root).printable()))
-        }
-        _ => None,
-    }
-}
-
-/// Returns whether the action must be pasted into the shell that starts the user's programs.
-pub(crate) fn is_of_shell(action: &Action) -> bool {
-    matches!(action, Action::Variable(_))
 }

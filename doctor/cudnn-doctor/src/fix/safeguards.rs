@@ -20,7 +20,6 @@ use cudnn_rules::remedy::Action;
 use super::foreign::{Distrust, changeable_by_others, changed_below};
 use super::installer::{PackageManager, started_by_env};
 use super::sources::{UntrustedSource, foreign_source};
-use super::state::places;
 
 pub(super) fn refusal(step: &Step) -> Option<String> {
     let of_place = match &step.action {
@@ -98,7 +97,7 @@ fn refusal_of_place(change: &PackageChange) -> Option<String> {
 /// Returns why root must not execute a step, because another user can do it or can change the code that it runs.
 fn refusal_for_root(step: &Step) -> Option<String> {
     let action = &step.action;
-    let mut places = places(action);
+    let mut places: Vec<PathBuf> = action.changed_places().into_iter().map(Path::to_owned).collect();
     // The owner of a directory controls the contents.
     if matches!(action, Action::Remove { .. }) {
         places.retain_mut(|path| path.pop());
@@ -107,11 +106,7 @@ fn refusal_for_root(step: &Step) -> Option<String> {
         let path = path.printable();
         return Some(format!("a user other than root can change {path}: run `fix` as that user, without root"));
     }
-    let roots: BTreeSet<&Path> = match action {
-        Action::Packages(change) => change.site.dir().into_iter().chain(change.site.python_root()).collect(),
-        Action::Python(root) => [root.as_path()].into(),
-        _ => BTreeSet::new(),
-    };
+    let roots: BTreeSet<&Path> = action.environments().into_iter().collect();
     let listing = if let Action::Packages(change) = action { change.site.list() } else { None };
     let mut commands = commands(step);
     commands.extend(&listing);

@@ -19,7 +19,8 @@ pub(super) struct State(BTreeMap<PathBuf, Stamp>);
 
 impl State {
     pub(super) fn of(action: &Action) -> State {
-        let mut paths = places(action);
+        let known = action.changed_places().into_iter().filter(|path| path.parent().is_some());
+        let mut paths: Vec<PathBuf> = known.map(Path::to_owned).collect();
         match action {
             Action::Packages(change) => {
                 for dir in change.site.package_dirs() {
@@ -31,13 +32,11 @@ impl State {
                     paths.extend([root.join("conda-meta"), root.join("conda-meta/history")]);
                 }
             }
-            Action::Python(root) => paths.extend([root.join("pyvenv.cfg"), root.join("bin")]),
             Action::Remove { paths: dirs, is_dir: true } => dirs.iter().for_each(|dir| paths.extend(below(dir))),
-            Action::Link { dir, .. } | Action::DropIn { dir, .. } => {
-                let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-                paths.extend(entries.map(|entry| entry.path()));
+            _ => {
+                let entries = paths.iter().flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten());
+                paths.extend(entries.map(|entry| entry.path()).collect::<Vec<_>>());
             }
-            _ => {}
         }
         State(paths.into_iter().map(|path| (path.clone(), stamp(&path))).collect())
     }
@@ -49,11 +48,17 @@ impl State {
 
     /// Accepts the changes that a step itself made.
     pub(super) fn after(&mut self, done: &Action) {
-        let changed: Vec<PathBuf> = changed_by(done).iter().map(|path| real(path)).collect();
+        // An installer's step may first install a system package.
+        let system = (!done.environments().is_empty()).then_some(Path::new(DPKG));
+        // The directories above a new one may be new, too.
+        let makes_dirs = matches!(done, Action::CreateDir(_));
+        let changed: Vec<PathBuf> = done.changed_places().into_iter().chain(system).map(real).collect();
         for (path, before) in &mut self.0 {
             let place = real(path);
             // Changing an entry also changes the directory.
-            if changed.iter().any(|changed| place.starts_with(changed) || changed.parent() == Some(&place)) {
+            let is_above =
+                |changed: &PathBuf| changed.parent() == Some(&place) || makes_dirs && changed.starts_with(&place);
+            if changed.iter().any(|changed| place.starts_with(changed) || is_above(changed)) {
                 *before = stamp(path);
             }
         }
@@ -78,30 +83,6 @@ fn below(dir: &Path) -> Vec<PathBuf> {
         }
     }
     all
-}
-
-/// Returns the directories and files that an action changes.
-pub(super) fn places(action: &Action) -> Vec<PathBuf> {
-    match action {
-        Action::Remove { paths, .. } => paths.clone(),
-        Action::Packages(change) if change.site == Site::System => vec![DPKG_STATUS.into()],
-        // ldconfig works with all libraries.
-        Action::Variable(_) | Action::Inspect(_) | Action::Ldconfig => Vec::new(),
-        // An unknown place can be anywhere.
-        action => vec![action.place().unwrap_or(Path::new("/")).to_owned()],
-    }
-}
-
-fn changed_by(action: &Action) -> Vec<PathBuf> {
-    match action {
-        // System packages can be anywhere.
-        Action::Packages(change) if change.site == Site::System => vec!["/".into()],
-        Action::Ldconfig => vec!["/".into()],
-        // Such a step may first install a system package.
-        Action::Packages(_) | Action::Python(_) => places(action).into_iter().chain([DPKG_STATUS.into()]).collect(),
-        Action::CreateDir(dir) => dir.ancestors().filter(|dir| dir.parent().is_some()).map(Path::to_owned).collect(),
-        _ => places(action),
-    }
 }
 
 /// Resolves symbolic links except in the last component.

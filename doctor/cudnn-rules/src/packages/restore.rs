@@ -69,7 +69,7 @@ pub fn python_problem(root: &Path) -> Option<PythonProblem> {
 
 /// Describes how to restore the Python that an environment's packages need.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingPython {
+pub(crate) struct MissingPython {
     pub(crate) root: PathBuf,
     pub(crate) problem: PythonProblem,
     /// The Python version that the packages need: `python3.11`.
@@ -83,7 +83,7 @@ pub struct MissingPython {
 }
 
 /// Returns the repair for the virtual environment at this root, or `None` if the Python works.
-pub fn restore_python(root: &Path) -> Option<MissingPython> {
+pub(crate) fn restore_python(root: &Path) -> Option<MissingPython> {
     let problem = python_problem(root)?;
     let options = includes_base_packages(root).then_some("--system-site-packages");
     let version = match problem {

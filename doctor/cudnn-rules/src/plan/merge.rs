@@ -2,6 +2,7 @@
 //! package changes in one place.
 
 use std::ffi::OsStr;
+use std::mem::discriminant;
 
 use cudnn_probe::DIR_VARIABLE;
 
@@ -35,7 +36,7 @@ pub(super) fn merge(remedies: &[(usize, &Remedy)]) -> Vec<Merged> {
             *change = change.clone().within_requirements();
         }
     }
-    all.sort_by_key(|merged| rank(&merged.action));
+    all.sort_by_key(|merged| merged.action.rank_and_kind().0);
     let mut before: Vec<Action> = Vec::new();
     for merged in &mut all {
         merged.after.clone_from(&before);
@@ -101,27 +102,24 @@ pub(super) fn contradict(one: &Remedy, other: &Remedy) -> bool {
     let contradict = |one: &Action, other: &Action| match (one, other) {
         _ if one == other => false,
         (Action::Packages(one), Action::Packages(other)) => is_same_place(one, other) && !one.is_compatible_with(other),
-        (Action::Link { dir, .. }, Action::Link { dir: other, .. }) => dir == other,
-        (Action::DropIn { dir, .. }, Action::DropIn { dir: other, .. }) => dir == other,
         (Action::Variable(one), Action::Variable(other)) => {
             let both = assignment(one).zip(assignment(other));
             both.is_some_and(|((name, value), (other, after))| name == other && value != after)
         }
-        _ => removes_place(one, other) || removes_place(other, one),
+        (Action::Remove { .. }, Action::Remove { .. }) => false,
+        (Action::Remove { paths, is_dir: true }, other) | (other, Action::Remove { paths, is_dir: true }) => {
+            other.used_places().iter().any(|place| paths.iter().any(|path| place.starts_with(path)))
+        }
+        _ => {
+            discriminant(one) == discriminant(other)
+                && one.changed_places().iter().any(|one| other.changed_places().contains(one))
+        }
     };
     one.actions.iter().any(|one| other.actions.iter().any(|other| contradict(one, other)))
 }
 
 fn is_same_place(one: &PackageChange, other: &PackageChange) -> bool {
     one.site.merged_with(&other.site).is_some() || one.site.dir().is_some_and(|dir| other.site.dir() == Some(dir))
-}
-
-/// Returns whether the first action removes the directory that the second action uses, or the Python that it starts.
-fn removes_place(removal: &Action, other: &Action) -> bool {
-    let Action::Remove { paths, is_dir: true } = removal else { return false };
-    let python = if let Action::Packages(change) = other { change.site.python_root() } else { None };
-    let mut places = other.place().into_iter().chain(python);
-    places.any(|place| paths.iter().any(|path| place.starts_with(path)))
 }
 
 /// Returns the name and the value of the assigned variable. `None` removes it.
@@ -136,22 +134,4 @@ fn assignment(variable: &Variable) -> Option<(&str, Option<&OsStr>)> {
 
 pub(super) fn changes(remedy: &Remedy) -> bool {
     remedy.actions.iter().any(|action| !matches!(action, Action::Inspect(_)))
-}
-
-/// Returns the position in the plan. Permissions come first because installers need them. Shell lines come last because
-/// they may need installed packages.
-fn rank(action: &Action) -> u32 {
-    match action {
-        Action::Permit { .. } => 0,
-        Action::Python(_) => 1,
-        Action::Remove { .. } => 2,
-        Action::Packages(_) => 3,
-        Action::Link { .. } => 4,
-        Action::Ldconfig => 5,
-        Action::CreateDir(_) => 6,
-        Action::DropIn { .. } => 7,
-        Action::Variable(Variable::Without { .. } | Variable::Set { .. } | Variable::Unset(_)) => 8,
-        Action::Variable(Variable::Search(_) | Variable::Use(_)) => 9,
-        Action::Inspect(_) => 10,
-    }
 }

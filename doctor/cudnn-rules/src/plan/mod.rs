@@ -119,21 +119,10 @@ impl Step {
         self.lines.iter().map(ToString::to_string).collect()
     }
 
-    /// Returns the kind of place that the step changes, for `--json`.
-    pub(crate) fn kind(&self) -> &'static str {
-        match &self.action {
-            Action::Packages(_) => "packages",
-            Action::Python(_) => "python",
-            Action::DropIn { .. } => "drop_in",
-            Action::Variable(_) => "shell",
-            _ => "files",
-        }
-    }
-
     fn value(&self) -> Value {
-        let commands = self.commands();
+        let (_, kind) = self.action.rank_and_kind();
         json!({
-            "title": self.title, "kind": self.kind(), "commands": commands, "fixes": self.fixes, "note": self.note,
+            "title": self.title, "kind": kind, "commands": self.commands(), "fixes": self.fixes, "note": self.note,
         })
     }
 }
