@@ -99,7 +99,7 @@ fn refusal_for_root(step: &Step) -> Option<String> {
     let action = &step.action;
     let mut places: Vec<PathBuf> = action.changed_places().into_iter().map(Path::to_owned).collect();
     // The owner of a directory controls the contents.
-    if matches!(action, Action::Remove { .. }) {
+    if matches!(action, Action::Remove(_)) {
         places.retain_mut(|path| path.pop());
     }
     if let Some(path) = places.iter().find_map(|place| changeable_by_others(place)) {

@@ -32,7 +32,7 @@ impl State {
                     paths.extend([root.join("conda-meta"), root.join("conda-meta/history")]);
                 }
             }
-            Action::Remove { paths: dirs, is_dir: true } => dirs.iter().for_each(|dir| paths.extend(below(dir))),
+            Action::Remove(dirs) => dirs.iter().for_each(|dir| paths.extend(below(dir))),
             _ => {
                 let entries = paths.iter().flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten());
                 paths.extend(entries.map(|entry| entry.path()).collect::<Vec<_>>());
@@ -49,7 +49,7 @@ impl State {
     /// Accepts the changes that a step itself made.
     pub(super) fn after(&mut self, done: &Action) {
         // An installer's step may first install a system package.
-        let system = (!done.environments().is_empty()).then_some(Path::new(DPKG));
+        let system = (!done.environments().is_empty()).then_some(Path::new(DPKG_STATUS));
         // The directories above a new one may be new, too.
         let makes_dirs = matches!(done, Action::CreateDir(_));
         let changed: Vec<PathBuf> = done.changed_places().into_iter().chain(system).map(real).collect();
@@ -91,5 +91,29 @@ fn real(path: &Path) -> PathBuf {
     match (dir, path.file_name()) {
         (Some(dir), Some(name)) => dir.join(name),
         _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cudnn_probe::Version;
+
+    #[test]
+    fn only_changes_of_the_step_itself_are_accepted() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("libcudnn.so.9.28.0");
+        std::fs::write(&file, "").unwrap();
+        let next = Action::Link { dir: dir.path().to_owned(), version: Version::new(9, 28, 0) };
+        let mut state = State::of(&next);
+        let new = dir.path().join("new/below");
+        std::fs::create_dir_all(&new).unwrap();
+        state.after(&Action::CreateDir(new.clone()));
+        assert!(!state.has_changed());
+        std::fs::write(&file, "other").unwrap();
+        state.after(&Action::CreateDir(new));
+        assert!(state.has_changed());
+        state.after(&Action::Remove(vec![file]));
+        assert!(!state.has_changed());
     }
 }

@@ -90,7 +90,7 @@ fn dangling(report: &InstallationReport) -> Option<Finding> {
         .notes(others.iter().map(|other| format!("the target of {} is missing too", other.printable())))
         .about(first.to_string_lossy());
     let text = "remove what leads nowhere, or install the package that it belongs to again:";
-    Some(finding.remedy(Remedy::new(text).action(Action::Remove { paths: links, is_dir: false }).by_hand()))
+    Some(finding.remedy(Remedy::new(text).action(Action::Remove(links)).by_hand()))
 }
 
 /// Returns the unusable files and the reasons.

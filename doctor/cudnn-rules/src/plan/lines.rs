@@ -21,7 +21,7 @@ pub(super) fn render(action: &Action, after: &[Action]) -> Rendered {
     let rendered = match action {
         Action::Permit { path, is_dir } => Rendered::lines([permit(path, *is_dir)]),
         Action::Python(root) => python::restoring(root).unwrap_or_default(),
-        Action::Remove { paths, is_dir } => Rendered::lines(remove(paths, *is_dir)),
+        Action::Remove(paths) => Rendered::lines(remove(paths)),
         Action::Packages(change) => packages(change, after),
         Action::Link { dir, version } => Rendered::lines([link(dir, *version)]),
         Action::Ldconfig => Rendered::lines([Command::new("ldconfig", [""; 0])]),
@@ -66,9 +66,8 @@ fn permit(path: &Path, is_dir: bool) -> Command {
     Command::new("chmod", options).and([path]).by_owner_of(path)
 }
 
-fn remove(paths: &[PathBuf], is_dir: bool) -> Vec<Command> {
-    // A directory may be in the place of a file.
-    let is_dir = is_dir || paths.iter().any(|path| path.leads_to_dir() && !path.is_link());
+fn remove(paths: &[PathBuf]) -> Vec<Command> {
+    let is_dir = paths.iter().any(|path| path.leads_to_dir() && !path.is_link());
     if Os::HOST == Os::Windows {
         let options: &[&str] = if is_dir { &["-Recurse", "-LiteralPath"] } else { &["-LiteralPath"] };
         return paths.iter().map(|path| Command::new(REMOVE_ITEM, options).and([path])).collect();
@@ -154,7 +153,7 @@ pub(super) fn title(action: &Action) -> String {
     match action {
         Action::Permit { path, .. } => format!("let this user read {}", path.printable()),
         Action::Python(root) => format!("recreate the Python of {}", root.printable()),
-        Action::Remove { paths, .. } => match paths.as_slice() {
+        Action::Remove(paths) => match paths.as_slice() {
             [path] => format!("remove {}", path.printable()),
             _ => format!("remove {} files", paths.len()),
         },

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::mem::discriminant;
 
 use cudnn_probe::DIR_VARIABLE;
+use cudnn_probe::facts::PathFacts;
 
 use super::python;
 use crate::packages::PackageChange;
@@ -69,7 +70,7 @@ fn merge_actions(one: &mut Action, other: &mut Action) -> bool {
             merge_variables.map(|merge_variables| *one = merge_variables).is_some()
         }
         // Avoid removing a file or directory twice.
-        (Action::Remove { paths, .. }, Action::Remove { paths: others, .. }) => {
+        (Action::Remove(paths), Action::Remove(others)) => {
             others.retain(|other| !paths.iter().any(|path| other.starts_with(path)));
             others.is_empty()
         }
@@ -106,9 +107,10 @@ pub(super) fn contradict(one: &Remedy, other: &Remedy) -> bool {
             let both = assignment(one).zip(assignment(other));
             both.is_some_and(|((name, value), (other, after))| name == other && value != after)
         }
-        (Action::Remove { .. }, Action::Remove { .. }) => false,
-        (Action::Remove { paths, is_dir: true }, other) | (other, Action::Remove { paths, is_dir: true }) => {
-            other.used_places().iter().any(|place| paths.iter().any(|path| place.starts_with(path)))
+        (Action::Remove(_), Action::Remove(_)) => false,
+        (Action::Remove(paths), other) | (other, Action::Remove(paths)) => {
+            let mut dirs = paths.iter().filter(|path| path.leads_to_dir());
+            dirs.any(|dir| other.used_places().iter().any(|place| place.starts_with(dir)))
         }
         _ => {
             discriminant(one) == discriminant(other)
@@ -134,4 +136,38 @@ fn assignment(variable: &Variable) -> Option<(&str, Option<&OsStr>)> {
 
 pub(super) fn changes(remedy: &Remedy) -> bool {
     remedy.actions.iter().any(|action| !matches!(action, Action::Inspect(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use cudnn_cli::command::Command;
+    use cudnn_probe::Version;
+
+    use super::*;
+
+    #[test]
+    fn two_changes_of_one_place_exclude_each_other() {
+        let temporary = tempfile::tempdir().unwrap();
+        let [dir, file] = ["dir", "file"].map(|name| temporary.path().join(name));
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let link = |dir: &str, minor| Action::Link { dir: dir.into(), version: Version::new(9, minor, 0) };
+        let inspect = |program: &str| Action::Inspect(Command::new(program, [""; 0]));
+        let remove = |path| Action::Remove(vec![path]);
+        for (one, other, expected) in [
+            (link("/a", 1), link("/a", 2), true),
+            (link("/a", 1), link("/a", 1), false),
+            (link("/a", 1), link("/b", 2), false),
+            (link("/a", 1), Action::CreateDir("/a".into()), false),
+            (remove(dir.clone()), Variable::Use(dir.join("lib")).into(), true),
+            (remove(dir.clone()), Action::Python(dir.join("env")), true),
+            (remove(dir.clone()), remove(dir.join("lib")), false),
+            (remove(file.clone()), Action::Permit { path: file, is_dir: false }, false),
+            (inspect("a"), inspect("b"), false),
+        ] {
+            let [one, other] = [one, other].map(|action| Remedy::new("").action(action));
+            assert_eq!(contradict(&one, &other), expected, "{one:?} {other:?}");
+            assert_eq!(contradict(&other, &one), expected, "{other:?} {one:?}");
+        }
+    }
 }

@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn another_finding_with_the_same_code_is_the_other_one() {
         let finding = |file: &str| {
-            let removal = Action::Remove { paths: vec![file.into()], is_dir: false };
+            let removal = Action::Remove(vec![file.into()]);
             let remedy = Remedy::new("remove it:").effect(Effect::SameDir).action(removal);
             Finding { installation: Some("/x".into()), ..Finding::new(FRAMEWORK_PIN, file).remedy(remedy) }
         };

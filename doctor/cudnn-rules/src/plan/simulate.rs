@@ -45,7 +45,7 @@ impl SimulatedMachine {
     /// Applies an action. If the result is unknown, a part of the changes may already be applied.
     pub(super) fn take(&mut self, action: &Action) -> Result<(), Unknown> {
         match action {
-            Action::Remove { paths, .. } => paths.iter().for_each(|path| self.change(|changes| changes.remove(path))),
+            Action::Remove(paths) => paths.iter().for_each(|path| self.change(|changes| changes.remove(path))),
             Action::CreateDir(dir) => self.change(|changes| changes.create_dir(dir)),
             Action::Link { dir, version } => {
                 for library in Library::ALL {

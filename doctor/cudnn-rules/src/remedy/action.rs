@@ -28,13 +28,8 @@ pub enum Action {
     },
     /// Recreates the Python of the virtual environment at this root.
     Python(PathBuf),
-    /// Removes files that no installer owns, or one directory with its contents.
-    Remove {
-        /// The files, or the directory.
-        paths: Vec<PathBuf>,
-        /// Whether it is a directory.
-        is_dir: bool,
-    },
+    /// Removes files that no installer owns, or directories with their contents.
+    Remove(Vec<PathBuf>),
     /// Changes packages.
     Packages(PackageChange),
     /// Creates the missing links of a release in this directory. The files exist under their full names.
@@ -93,7 +88,7 @@ impl Action {
         match self {
             Action::Permit { .. } => (0, "files"),
             Action::Python(_) => (1, "python"),
-            Action::Remove { .. } => (2, "files"),
+            Action::Remove(_) => (2, "files"),
             Action::Packages(_) => (3, "packages"),
             Action::Link { .. } => (4, "files"),
             Action::Ldconfig => (5, "files"),
@@ -108,7 +103,7 @@ impl Action {
     /// Returns the files and directories that the action changes. The root directory stands for unknown places.
     pub fn changed_places(&self) -> Vec<&Path> {
         match self {
-            Action::Remove { paths, .. } => paths.iter().map(PathBuf::as_path).collect(),
+            Action::Remove(paths) => paths.iter().map(PathBuf::as_path).collect(),
             Action::Packages(PackageChange { site: Site::System, .. }) => vec![Path::new(DPKG_STATUS), Path::new("/")],
             Action::Packages(change) => vec![change.site.dir().unwrap_or(Path::new("/"))],
             Action::Permit { path, .. } | Action::Python(path) | Action::CreateDir(path) => vec![path],
@@ -140,7 +135,7 @@ impl Action {
     /// Describes the items that the action removes, except packages that it installs again in any version.
     pub fn removed(&self) -> Vec<String> {
         let mut removed: Vec<String> = match self {
-            Action::Remove { paths, .. } => paths.iter().map(|path| path.printable()).collect(),
+            Action::Remove(paths) => paths.iter().map(|path| path.printable()).collect(),
             Action::Packages(change) => {
                 let packages = change.remove.iter().filter(|name| !change.installs(name)).cloned();
                 // The doctor itself removes these records.
@@ -164,7 +159,7 @@ impl Action {
     /// Describes what the action should have removed or repaired, if it is still there.
     pub fn left(&self) -> Option<String> {
         match self {
-            Action::Remove { paths, .. } => {
+            Action::Remove(paths) => {
                 let left = paths.iter().find(|path| path.path_exists())?;
                 Some(format!("{} still exists", left.printable()))
             }

@@ -108,7 +108,7 @@ fn repair(one: &Unreadable, survey: &Survey) -> Vec<Action> {
             let permission = closed.and_then(|dir| permit(dir, &Origin::Python(root.clone())));
             permission.map(|remedy| remedy.actions).unwrap_or_default()
         }
-        Some(Repair::Remove) => vec![Action::Remove { paths: vec![one.path.clone()], is_dir: true }],
+        Some(Repair::Remove) => vec![Action::Remove(vec![one.path.clone()])],
         // This change also sets unusable metadata aside.
         Some(Repair::Reinstall(name, version) | Repair::Replace(name, version)) => {
             reinstall(name, version).into_iter().collect()

@@ -17,7 +17,7 @@ pub(crate) fn by_change(text: impl Into<String>, change: PackageChange) -> Remed
     let remedy = Remedy::new(text).effect(effect);
     let mut links = if change.installs_any() { dangling_dirs(change.site.package_dirs()) } else { Vec::new() };
     links.retain(|dir| change.may_fill(dir));
-    let removal = (!links.is_empty()).then_some(Action::Remove { paths: links, is_dir: false });
+    let removal = (!links.is_empty()).then_some(Action::Remove(links));
     remedy.actions(removal).change(change)
 }
 

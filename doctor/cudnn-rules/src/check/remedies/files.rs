@@ -45,12 +45,12 @@ pub(in crate::check) fn leftovers(report: &InstallationReport) -> Option<Remedy>
     let text = format!("remove {}{more}, left over from a copy, which no package owns", first.printable());
     let name = report.package.as_ref().map_or("the package".to_owned(), |package| package.name.printable());
     let remedy = Remedy::new(format!("{text}, and have ldconfig link the files of {name} again:"));
-    let removal = Action::Remove { paths: report.unowned.clone(), is_dir: false };
+    let removal = Action::Remove(report.unowned.clone());
     Some(remedy.action(removal).action(Action::Ldconfig).effect(Effect::SameDir))
 }
 
 pub(in crate::check) fn remove(text: String, file: &Path) -> Remedy {
-    Remedy::new(text).action(Action::Remove { paths: vec![file.to_owned()], is_dir: false }).effect(Effect::SameDir)
+    Remedy::new(text).action(Action::Remove(vec![file.to_owned()])).effect(Effect::SameDir)
 }
 
 /// Returns the libraries that only exist under their full names, such as `libcudnn_ops.so.9.28.0`, because the links
@@ -112,7 +112,7 @@ impl Releases {
         let of_all = self.others.iter().flat_map(|version| Library::ALL.iter().map(|library| (*library, *version)));
         let files = of_all.map(|(library, version)| full_name(dir, library, version)).filter(|file| file.path_exists());
         let text = format!("to keep only {kept}, remove the files of {others}, unless a program needs them:");
-        let removal = Action::Remove { paths: files.chain(self.strays.iter().cloned()).collect(), is_dir: false };
+        let removal = Action::Remove(files.chain(self.strays.iter().cloned()).collect());
         Remedy::new(text).action(removal).effect(Effect::SameDir).by_hand()
     }
 
@@ -129,7 +129,7 @@ impl Releases {
         let text =
             format!("all files of cuDNN {kept} are in {}{also}: link the names to {kept} again:", dir.printable());
         let remedy = Remedy::new(text)
-            .action(Action::Remove { paths: strays.clone(), is_dir: false })
+            .action(Action::Remove(strays.clone()))
             .action(Action::Link { dir: dir.to_owned(), version: *kept })
             .effect(Effect::SameDir);
         // Otherwise, a file is lost or the release changes.
@@ -158,5 +158,5 @@ pub(super) fn dangling_links(dir: &Path) -> Option<Action> {
     let is_dangling = |path: &PathBuf| is_cudnn(path) && path.is_link() && !path.target_exists();
     let mut links: Vec<PathBuf> = entries(dir).filter(is_dangling).collect();
     links.sort();
-    (!links.is_empty()).then_some(Action::Remove { paths: links, is_dir: false })
+    (!links.is_empty()).then_some(Action::Remove(links))
 }

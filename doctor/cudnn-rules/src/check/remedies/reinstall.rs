@@ -158,7 +158,7 @@ fn by_hand(report: &InstallationReport) -> Remedy {
     let Some(Package { installer, name, root, .. }) = &report.package else {
         let text = format!("remove the files of cuDNN 9 from {dir}, then copy all files of one release there:");
         let files = files_of_cudnn(&report.dir);
-        let removal = (!files.is_empty()).then_some(Action::Remove { paths: files, is_dir: false });
+        let removal = (!files.is_empty()).then_some(Action::Remove(files));
         return Remedy::new(text).actions(removal).effect(Effect::SameDir).by_hand();
     };
     let root = root.printable();
