@@ -17,12 +17,13 @@ use crate::packages::{self, Aside, PackageChange, Site, package_name};
 use crate::remedy::{Action, Variable};
 use crate::shell;
 
-pub(super) fn render(action: &Action, after: &[Action]) -> Rendered {
+/// Renders an action of a merged list, which contains the actions that it needs.
+pub(super) fn render(action: &Action) -> Rendered {
     let rendered = match action {
         Action::Permit { path, is_dir } => Rendered::lines([permit(path, *is_dir)]),
         Action::Python(root) => python::restoring(root).unwrap_or_default(),
         Action::Remove(paths) => Rendered::lines(remove(paths)),
-        Action::Packages(change) => packages(change, after),
+        Action::Packages(change) => packages(change),
         Action::Link { dir, version } => Rendered::lines([link(dir, *version)]),
         Action::Ldconfig => Rendered::lines([Command::new("ldconfig", [""; 0])]),
         Action::CreateDir(dir) => Rendered::lines([Command::new("mkdir", ["-p"]).and([dir])]),
@@ -94,7 +95,7 @@ fn link(dir: &Path, version: Version) -> Command {
 
 /// Renders a package change, preceded by the commands that prepare the installer. A change against a decision of the
 /// user is only a remark.
-fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
+fn packages(change: &PackageChange) -> Rendered {
     if let Some(reason) = change.read_only_dir() {
         return Rendered::default().remark(Remark::But(reason));
     }
@@ -117,12 +118,8 @@ fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
         }
         None => lines,
     };
-    let Some(root) = change.site.python_root() else { return lines };
-    match python::remark(root) {
+    match change.site.python_root().and_then(python::remark) {
         Some(remark @ Remark::Instead(_)) => Rendered::default().remark(remark),
-        Some(remark) if python::is_lost(root) && !after.contains(&Action::Python(root.to_owned())) => {
-            Rendered::default().remark(remark)
-        }
         Some(remark) => lines.remark(remark),
         None => lines,
     }

@@ -17,8 +17,6 @@ pub(super) struct Merged {
     pub(super) action: Action,
     /// The indices of these remedies.
     pub(super) of: Vec<usize>,
-    /// Actions that run earlier and that this action may rely on.
-    pub(super) after: Vec<Action>,
 }
 
 pub(super) fn merge(remedies: &[(usize, &Remedy)]) -> Vec<Merged> {
@@ -38,11 +36,6 @@ pub(super) fn merge(remedies: &[(usize, &Remedy)]) -> Vec<Merged> {
         }
     }
     all.sort_by_key(|merged| merged.action.rank_and_kind().0);
-    let mut before: Vec<Action> = Vec::new();
-    for merged in &mut all {
-        merged.after.clone_from(&before);
-        before.push(merged.action.clone());
-    }
     all
 }
 
@@ -50,7 +43,7 @@ fn add(all: &mut Vec<Merged>, mut action: Action, index: usize) {
     match all.iter_mut().find_map(|merged| merge_actions(&mut merged.action, &mut action).then_some(merged)) {
         Some(merged) if merged.of.contains(&index) => {}
         Some(merged) => merged.of.push(index),
-        None => all.push(Merged { action, of: vec![index], after: Vec::new() }),
+        None => all.push(Merged { action, of: vec![index] }),
     }
 }
 

@@ -81,8 +81,8 @@ impl Plan {
         let advice = |index: usize| advice_for(index, findings, &outcomes, commands(index));
         let mut advice: Vec<Option<Advice>> = (0..findings.len()).map(advice).collect();
         let mut steps: Vec<Step> = Vec::new();
-        for Merged { action, of, after } in merge::merge(&planned) {
-            let lines = lines::render(&action, &after).lines;
+        for Merged { action, of } in merge::merge(&planned) {
+            let lines = lines::render(&action).lines;
             if matches!(action, Action::Inspect(_)) || lines.is_empty() {
                 continue;
             }
@@ -176,20 +176,18 @@ fn advice_for(index: usize, findings: &[Finding], outcomes: &[RemedyOutcome], co
 
 fn commands_of(remedies: &[(usize, &Remedy)]) -> Vec<String> {
     let merged = merge::merge(remedies).into_iter();
-    let lines = merged.flat_map(|Merged { action, after, .. }| lines::render(&action, &after).lines);
+    let lines = merged.flat_map(|merged| lines::render(&merged.action).lines);
     lines.map(|line| line.to_string()).collect()
 }
 
 /// Returns whether every action can be rendered as lines. A remedy is never executed in part.
 fn is_possible(remedy: &Remedy) -> bool {
-    merge::merge(&[(0, remedy)]).iter().all(|merged| {
-        matches!(merged.action, Action::Inspect(_)) || !lines::render(&merged.action, &merged.after).lines.is_empty()
-    })
+    merge::merge(&[(0, remedy)]).iter().all(|merged| !lines::render(&merged.action).lines.is_empty())
 }
 
-/// Renders one action as lines.
+/// Renders one action as lines, after the actions that it needs.
 pub fn lines_of(action: &Action) -> Vec<String> {
-    lines::render(action, &[]).lines.iter().map(ToString::to_string).collect()
+    commands_of(&[(0, &Remedy::new("").action(action.clone()))])
 }
 
 /// Returns the advice for a single remedy. For an impossible remedy, only commands that inspect the machine are
@@ -199,7 +197,7 @@ pub fn advice_of(remedy: &Remedy) -> Advice {
     let mut all: Vec<Remark> = Vec::new();
     let is_possible = is_possible(remedy);
     for merged in merge::merge(&[(0, remedy)]) {
-        let Rendered { lines, remarks } = lines::render(&merged.action, &merged.after);
+        let Rendered { lines, remarks } = lines::render(&merged.action);
         all.extend(remarks.into_iter().filter(|remark| !all.contains(remark)).collect::<Vec<_>>());
         if is_possible || matches!(merged.action, Action::Inspect(_)) {
             advice.commands.extend(lines.iter().map(ToString::to_string));

@@ -16,10 +16,6 @@ pub(super) fn needed_by(change: &PackageChange) -> Option<PathBuf> {
     by_hand(&missing).is_none().then_some(missing.root)
 }
 
-pub(super) fn is_lost(root: &Path) -> bool {
-    packages::python_problem(root).is_some()
-}
-
 pub(super) fn remark(root: &Path) -> Option<Remark> {
     if packages::has_closed_python(root) {
         return Some(Remark::Before(format!("this user may not read the Python of {}; ", root.printable())));

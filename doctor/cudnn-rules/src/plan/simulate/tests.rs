@@ -113,6 +113,11 @@ fn a_recreated_python_uses_the_packages_of_its_environment() {
     for (path, is_known) in [("nowhere", false), ("base/bin", true)] {
         let mut simulation = SimulatedMachine::new(Facts::recorder());
         simulation.change(|changes| changes.set_variable("PATH", Some(world.path().join(path).into())));
+        // Every command for its packages follows.
+        let reinstall = Action::Packages(change(Site::Environment(env.clone())).reinstall(["x==1"]));
+        let lines = simulation.within(|| crate::plan::lines_of(&reinstall));
+        assert_eq!(lines.first().is_some_and(|line| line.contains("-m venv")), is_known, "{lines:?}");
+        assert_eq!(lines.last().is_some_and(|line| line.contains("x==1")), is_known, "{lines:?}");
         assert_eq!(simulation.take(&Action::Python(env.clone())).is_ok(), is_known, "{path}");
         assert_eq!(simulation.within(|| python_problem(&env).is_none()), is_known, "{path}");
         assert!(simulation.within(|| includes_base_packages(&env)));
