@@ -23,6 +23,7 @@ use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
 use cudnn_os::files::lock_dir;
 use cudnn_os::interruption::{Interruption, Signal};
+use cudnn_probe::facts::Facts;
 use cudnn_rules::packages::{
     Aside, MANIFESTS_OF_PIXI, PackageChange, Site, forbidding, hold, package_name, restore_system_packages,
     workspace_of_pixi,
@@ -141,8 +142,9 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     // From here on, signals are held back until the step has finished.
     let interruption = Interruption::catch();
     (consent.begin)(index, step);
+    let simulated = facts_after(&step.action);
     let before = match &step.action {
-        Action::Packages(change) => Before::of(change, consent).map(Some),
+        Action::Packages(change) => Before::of(change, simulated.as_ref(), consent).map(Some),
         _ => Ok(None),
     };
     let before = match before {
@@ -156,7 +158,7 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     if let Some(signal) = interruption.signal() {
         return (Err(("the doctor was interrupted".to_owned(), Undo::default())), Some(signal));
     }
-    let effect = ForeseenEffect::of(&step.action, &step.fixes, consent.check);
+    let effect = ForeseenEffect::of(simulated.as_ref(), &step.fixes, consent.check);
     let with = With { output: consent.output, lock: lock.as_ref(), cache: cache.as_ref().map(TempDir::path) };
     let result = step.lines.iter().try_for_each(|line| run::run(line, &with));
     if let Some(before) = &before {
@@ -204,7 +206,7 @@ struct Before<'a> {
 }
 
 impl<'a> Before<'a> {
-    fn of(change: &'a PackageChange, consent: &Consent<'_>) -> Result<Before<'a>, String> {
+    fn of(change: &'a PackageChange, simulated: Option<&Facts>, consent: &Consent<'_>) -> Result<Before<'a>, String> {
         let installed = InstalledPackages::of(&change.site);
         let list = package_list::write(&change.site, installed.as_ref())
             .map_err(|error| format!("cannot write the list of packages before the change: {error}"))?;
@@ -213,7 +215,7 @@ impl<'a> Before<'a> {
         }
         // conda and apt may change other packages, too.
         let is_solved = matches!(change.site, Site::Conda(_) | Site::System);
-        let simulated = if is_solved { None } else { facts_after(&Action::Packages(change.clone())) };
+        let simulated = simulated.filter(|_| !is_solved);
         let expected = simulated.and_then(|facts| facts.within(|| InstalledPackages::of(&change.site)));
         let manifest = match &change.site {
             Site::Conda(root) => workspace_of_pixi(root).map(|dir| (dir.clone(), manifests(&dir))),

@@ -2,9 +2,7 @@
 
 use cudnn_probe::facts::{Changes, Facts};
 
-use super::simulate::facts_after;
 use crate::check::{Finding, Severity};
-use crate::remedy::Action;
 
 /// Derives the findings from the active facts, without running anything.
 pub type Check = dyn Fn() -> Vec<Finding>;
@@ -16,10 +14,10 @@ pub struct ForeseenEffect<'a> {
 }
 
 impl<'a> ForeseenEffect<'a> {
-    /// Simulates an action to determine which errors and warnings with these codes it fixes. The list is empty if the
-    /// effect is unknown.
-    pub fn of(action: &Action, codes: &[&str], check: &'a Check) -> Self {
-        let left = facts_after(action).map(|facts| facts.within(check));
+    /// Determines which errors and warnings with these codes a step fixes. `after` are the facts after its simulation, if
+    /// its effect is known.
+    pub fn of(after: Option<&Facts>, codes: &[&str], check: &'a Check) -> Self {
+        let left = after.map(|facts| facts.within(check));
         let is_fixed =
             |finding: &Finding| left.as_ref().is_some_and(|left| !left.iter().any(|one| one.is_same(finding)));
         let mut fixed = if left.is_some() { present(check) } else { Vec::new() };
