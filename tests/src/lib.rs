@@ -24,6 +24,7 @@ mod share;
 mod stand_in_driver;
 mod temp_dir;
 mod tuned;
+mod virtual_environment;
 mod wheel;
 pub mod windows;
 
@@ -72,4 +73,5 @@ pub use share::{Share, is_full};
 pub use stand_in_driver::stand_in_driver;
 pub use temp_dir::{TempDir, link_or_copy};
 pub use tuned::{RANKINGS, tuned_for_all_releases};
+pub use virtual_environment::{site_packages, venv_with_pip};
 pub use wheel::Wheel;

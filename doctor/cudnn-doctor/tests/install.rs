@@ -137,8 +137,7 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     pack(&before, "nvidia_cudnn_jit_cu12-9.18.1.3-py3-none-any.whl", wheels.path());
     pack(&release, "nvidia_cudnn_jit_cu12-9.19.0.56-py3-none-any.whl", wheels.path());
     let real = home.path().join("real");
-    let output = Command::new("python3").args(["-m", "venv"]).arg(&real).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    support::venv_with_pip(&real);
     let venv = home.path().join("venv");
     symlink("real", &venv).unwrap();
     let python = venv.join("bin/python3");

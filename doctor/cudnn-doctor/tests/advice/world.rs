@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use cudnn_probe::Library;
 use cudnn_probe::release_facts::has_library;
 use serde_json::Value;
-use support::{FakeLibrary, FakeNvml, TempDir, Version};
+use support::{FakeLibrary, FakeNvml, TempDir, Version, site_packages};
 
 use crate::Shared;
 
@@ -147,8 +147,7 @@ fn tools() -> &'static TempDir {
     static TOOLS: Shared = OnceLock::new();
     TOOLS.get_or_init(|| {
         let tools = TempDir::new();
-        let output = Command::new("python3").args(["-m", "venv"]).arg(tools.path()).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        support::venv_with_pip(tools.path());
         let packages = Box::leak(Box::new(TempDir::new())).path();
         for entry in std::fs::read_dir(site_packages(tools.path())).unwrap() {
             let (link, package) = (entry.as_ref().unwrap().path(), packages.join(entry.unwrap().file_name()));
@@ -167,12 +166,6 @@ fn bare() -> &'static TempDir {
         assert!(output.status.success(), "{output:?}");
         bare
     })
-}
-
-fn site_packages(environment: &Path) -> PathBuf {
-    let mut pythons = std::fs::read_dir(environment.join("lib")).unwrap();
-    let is_python = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("python3");
-    pythons.find_map(|entry| entry.ok().filter(is_python)).unwrap().path().join("site-packages")
 }
 
 pub(crate) struct World {
