@@ -156,7 +156,8 @@ fn commands_repair_environments_without_pip() {
         Case::new("without pip", "C012", &["nvidia-cudnn-cu12"], remove_ops),
         Case::new("two wheels without pip", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {}),
     ];
-    for case in &cases {
+    // Installing pip takes seconds.
+    for case in cases.iter().share(2) {
         case.run(&World::new("env", false));
     }
     // uv created the environment but is missing here.
