@@ -26,6 +26,7 @@
 //!                   ▼
 //!                 opens     the cuDNN that a framework loads, by itself or after another one
 //! ```
+#![forbid(unsafe_code)]
 
 mod drop_in;
 mod environment;

@@ -8,6 +8,7 @@
 //! ```text
 //! facts, processes ─► Observations ─► findings ─► Plan
 //! ```
+#![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![cfg_attr(
     test,

@@ -7,6 +7,7 @@
 //! | [`choices`] | rankings of engines, and rules |
 //!
 //! This crate is independent of layers and of the loader. It does not call cuDNN.
+#![forbid(unsafe_code)]
 
 pub mod captures;
 pub mod choices;
