@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::escape::shown_path;
 use crate::library::Library;
@@ -15,9 +16,13 @@ use crate::version::Version;
 crate::portable!(ProbeError);
 
 #[cfg(feature = "serde")]
-impl<T: crate::facts::Portable> crate::facts::Answer for Result<T, ProbeError> {
+impl<T: crate::facts::Portable + Clone> crate::facts::Answer for Result<T, ProbeError> {
     fn nothing() -> Self {
         Err(ProbeError::NotFound)
+    }
+
+    fn copy(&self) -> Self {
+        self.clone()
     }
 }
 
@@ -25,7 +30,7 @@ impl<T: crate::facts::Portable> crate::facts::Answer for Result<T, ProbeError> {
 ///
 /// `Display` prints one line that continues a path, such as "/opt/cudnn/lib/libcudnn_graph.so.9 is empty" for `"{path}
 /// {error}"`. To get instructions for fixing the problem, run `cudnn-doctor`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum ProbeError {
@@ -62,7 +67,7 @@ pub enum ProbeError {
     Unreadable {
         /// The error of the operating system.
         #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
-        error: io::Error,
+        error: Arc<io::Error>,
     },
     /// The path is a directory, pipe or device instead of a file.
     NotRegularFile {
@@ -341,7 +346,7 @@ mod tests {
 
     #[test]
     fn an_error_says_what_is_wrong() {
-        let unreadable = |kind: io::ErrorKind| ProbeError::Unreadable { error: kind.into() };
+        let unreadable = |kind: io::ErrorKind| ProbeError::Unreadable { error: Arc::new(kind.into()) };
         let damaged = || ProbeError::Malformed { reason: "it has no DT_SONAME".into() };
         for (error, text) in [
             (ProbeError::UnknownFormat { starts_with: Vec::new() }, "is empty"),

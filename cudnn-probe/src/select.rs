@@ -305,7 +305,7 @@ pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<I
         error => error,
     })?;
     let version = identity.version.ok_or_else(ProbeError::without_version)?;
-    let dir = installation_dir(&graph).map_err(|error| ProbeError::Unreadable { error })?;
+    let dir = installation_dir(&graph).map_err(|error| ProbeError::Unreadable { error: error.into() })?;
     let installation = Installation { dir, origin: candidate.origin.clone(), version, cuda_major: identity.cuda_major };
     requirements.check(&installation)?;
     Ok(installation)
@@ -357,7 +357,7 @@ fn read_directory_without_graph(dir: &Path, is_named: bool) -> ProbeError {
             return match error.kind() {
                 ErrorKind::NotFound => ProbeError::NotFound,
                 ErrorKind::NotADirectory => ProbeError::NotDirectory,
-                _ => ProbeError::Unreadable { error },
+                _ => ProbeError::Unreadable { error: error.into() },
             };
         }
     };

@@ -7,12 +7,10 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use serde_json::Value;
-
 use super::files::{DirEntry, FileContents, FileKind, Metadata};
 use super::portable::Portable;
-use super::record::{Answer, Change, Changed, Facts, written};
-use super::{Subject, canonicalize, read_dir, symlink_metadata};
+use super::record::{Answer, Answers, Change, Changed, Facts, Recorded, recorded};
+use super::{Subject, canonicalize, entries_named, read_dir, symlink_metadata};
 use crate::error::ProbeError;
 use crate::files::FileIdentity;
 use crate::image::{Identity, Links};
@@ -29,12 +27,12 @@ const MAX_LINKS: usize = 40;
 /// resolved at once.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// Removed paths, without links. Earlier contents are hidden.
-    hidden: BTreeSet<PathBuf>,
+    /// Removed paths, without links. Earlier contents are hidden. Texts are compared faster than paths.
+    hidden: BTreeSet<OsString>,
     /// The new files and directories, by paths without links.
-    nodes: BTreeMap<PathBuf, Node>,
+    nodes: BTreeMap<OsString, Node>,
     /// The answers about other subjects than files, by question and subject.
-    answers: BTreeMap<(String, String), Value>,
+    answers: Answers,
     /// The known results of [`real_dir`](Changes::real_dir), which most paths share.
     real_dirs: Arc<Mutex<HashMap<PathBuf, PathBuf>>>,
 }
@@ -42,7 +40,7 @@ pub struct Changes {
 #[derive(Clone, Debug)]
 enum Node {
     Dir,
-    File { contents: Vec<u8>, answers: BTreeMap<&'static str, Value> },
+    File { contents: Vec<u8>, answers: BTreeMap<&'static str, Arc<dyn Recorded>> },
 }
 
 impl Facts {
@@ -58,8 +56,8 @@ impl Changes {
     /// Removes a file, or a directory with its contents.
     pub fn remove(&mut self, path: &Path) {
         let path = self.real_name(path);
-        self.nodes.retain(|node, _| !node.starts_with(&path));
-        self.hidden.insert(path);
+        self.nodes.retain(|node, _| !Path::new(node).starts_with(&path));
+        self.hidden.insert(path.into());
         self.real_dirs = Arc::default();
     }
 
@@ -68,7 +66,7 @@ impl Changes {
         let dir = self.real(dir);
         let missing = dir.ancestors().take_while(|dir| !self.exists(dir)).map(Path::to_owned).collect::<Vec<_>>();
         for dir in missing {
-            self.nodes.insert(dir, Node::Dir);
+            self.nodes.insert(dir.into(), Node::Dir);
         }
         self.real_dirs = Arc::default();
     }
@@ -104,13 +102,14 @@ impl Changes {
     pub fn write_copy(&mut self, file: &Path, identity: Identity, links: &Links) {
         let identity: Result<Identity, ProbeError> = Ok(Identity { path: file.to_owned(), ..identity });
         let mut answers = answers_of(links);
-        answers.extend(["identity", "identity on any system"].map(|question| (question, written(&identity))));
+        let identity = recorded(identity);
+        answers.extend(["identity", "identity on any system"].map(|question| (question, Arc::clone(&identity))));
         self.add(file, Node::File { contents: Vec::new(), answers });
     }
 
     /// Creates or replaces a file that the current user can execute.
     pub fn write_program(&mut self, file: &Path, text: &str) {
-        let answers = BTreeMap::from([("executable", written(&true))]);
+        let answers = BTreeMap::from([("executable", recorded(true))]);
         self.add(file, Node::File { contents: text.as_bytes().to_vec(), answers });
     }
 
@@ -121,37 +120,50 @@ impl Changes {
 
     /// Changes the answer to a question whose subject is not a file.
     pub fn set_answer<T: Answer>(&mut self, question: &str, subject: &str, answer: &T) {
-        self.answers.insert((question.to_owned(), subject.to_owned()), written(answer));
+        let answers = self.answers.entry(question.to_owned()).or_default();
+        answers.insert(subject.to_owned(), recorded(answer.copy()));
     }
 
     fn add(&mut self, path: &Path, node: Node) {
         if let Some(dir) = path.parent() {
             self.create_dir(dir);
         }
-        self.nodes.insert(self.real_name(path), node);
+        self.nodes.insert(self.real_name(path).into(), node);
         self.real_dirs = Arc::default();
     }
 
-    /// Returns the new files and directories below a real path.
-    fn below<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a Node)> {
-        let from = (Bound::Excluded(dir), Bound::Unbounded);
-        self.nodes.range::<Path, _>(from).take_while(move |(path, _)| path.starts_with(dir))
+    fn node(&self, path: &Path) -> Option<&Node> {
+        self.nodes.get(path.as_os_str())
+    }
+
+    /// Returns the new files and directories in a real directory, with their names.
+    fn added<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = (&'a OsStr, &'a Node)> {
+        let nodes = self.nodes.range(below(dir)).map(|(path, node)| (Path::new(path), node));
+        let nodes = nodes.take_while(move |(path, _)| path.starts_with(dir));
+        nodes
+            .filter(move |(path, _)| path.parent() == Some(dir))
+            .filter_map(|(path, node)| Some((path.file_name()?, node)))
     }
 
     /// Returns whether what was at a real path, or above it, was removed.
     fn is_hidden(&self, path: &Path) -> bool {
-        path.ancestors().any(|above| self.hidden.contains(above))
+        !self.hidden.is_empty() && path.ancestors().any(|above| self.hidden.contains(above.as_os_str()))
+    }
+
+    /// Returns whether what was at a real path was replaced or removed.
+    fn is_changed(&self, path: &Path) -> bool {
+        self.node(path).is_some() || self.hidden.contains(path.as_os_str())
     }
 
     /// Returns whether there are changes below a real path.
     fn has_changes_below(&self, dir: &Path) -> bool {
-        let from = (Bound::Excluded(dir), Bound::Unbounded);
-        let is_hidden = self.hidden.range::<Path, _>(from).next().is_some_and(|path| path.starts_with(dir));
-        is_hidden || self.below(dir).next().is_some()
+        let hidden = self.hidden.range(below(dir)).next();
+        let added = self.nodes.range(below(dir)).next().map(|(path, _)| path);
+        hidden.into_iter().chain(added).any(|path| Path::new(path).starts_with(dir))
     }
 
     fn exists(&self, path: &Path) -> bool {
-        self.nodes.contains_key(path) || !self.is_hidden(path) && symlink_metadata(path).is_ok()
+        self.node(path).is_some() || !self.is_hidden(path) && symlink_metadata(path).is_ok()
     }
 
     /// Returns the path without links and `..`. The parts that do not exist stay the same, and so does a path with too many
@@ -186,7 +198,7 @@ impl Changes {
                 continue;
             }
             real.push(&part);
-            if self.nodes.contains_key(&real) || self.is_hidden(&real) || real.parent().is_none() {
+            if self.node(&real).is_some() || self.is_hidden(&real) || real.parent().is_none() {
                 continue;
             }
             let Ok(target) = super::read_link(&real) else { continue };
@@ -206,14 +218,16 @@ impl Changes {
         }
     }
 
-    fn about(&self, question: &str, path: &Path) -> Changed {
+    fn about(&self, question: &str, subject: &Subject<'_>, path: &Path) -> Changed {
         let is_about_link = matches!(question, "own metadata" | "link");
         let real = if is_about_link { self.real_name(path) } else { self.real(path) };
-        if let Some(node) = self.nodes.get(&real) {
-            return self.about_node(question, &real, node);
-        }
-        if self.is_hidden(&real) {
-            return Changed::Affected;
+        match (self.node(&real), subject.wanted()) {
+            (None | Some(Node::Dir), Some((what, is_wanted))) => {
+                return self.wanted_entries(path, &real, what, is_wanted);
+            }
+            (Some(node), _) => return self.about_node(question, &real, node),
+            (None, None) if self.is_hidden(&real) => return Changed::Affected,
+            (None, None) => {}
         }
         match question {
             // A link in the path may have led elsewhere.
@@ -229,12 +243,12 @@ impl Changes {
         match (question, node) {
             ("real path", _) => answer(real.to_owned()),
             ("opening", _) => answer(()),
-            ("file identity", _) => Changed::Answer(written(&FileIdentity::imagined(real))),
+            ("file identity", _) => Changed::Answer(recorded(FileIdentity::imagined(real))),
             ("metadata" | "own metadata", Node::Dir) => metadata(FileKind::Dir, 0),
             ("metadata" | "own metadata", Node::File { contents, .. }) => metadata(FileKind::File, contents.len()),
             ("entries", Node::Dir) => self.entries(real),
             // Whoever creates a directory can write to it.
-            ("writable", Node::Dir) => Changed::Answer(written(&true)),
+            ("writable", Node::Dir) => Changed::Answer(recorded(true)),
             ("contents", Node::File { contents, .. }) => {
                 answer(FileContents { bytes: contents.clone(), len: contents.len() as u64 })
             }
@@ -249,44 +263,45 @@ impl Changes {
     /// Lists a real directory.
     fn entries(&self, dir: &Path) -> Changed {
         let before = (!self.is_hidden(dir)).then(|| read_dir(dir)).into_iter().flatten().flatten();
-        let is_changed = |path: &Path| self.nodes.contains_key(path) || self.hidden.contains(path);
-        let mut entries: Vec<DirEntry> = before.filter(|entry| !is_changed(&entry.path())).collect();
-        entries.extend(self.below(dir).filter(|(path, _)| path.parent() == Some(dir)).filter_map(|(path, node)| {
+        let mut entries: Vec<DirEntry> = before.filter(|entry| !self.is_changed(&entry.path())).collect();
+        entries.extend(self.added(dir).map(|(name, node)| {
             let kind = match node {
                 Node::Dir => FileKind::Dir,
                 Node::File { .. } => FileKind::File,
             };
-            Some(DirEntry::new(dir, path.file_name()?.to_owned(), kind))
+            DirEntry::new(dir, name.to_owned(), kind)
         }));
         answer(entries)
+    }
+
+    /// Lists the wanted entries of a directory with this real path.
+    fn wanted_entries(&self, dir: &Path, real: &Path, what: &str, is_wanted: &dyn Fn(&str) -> bool) -> Changed {
+        let mut entries = if self.is_hidden(real) { Vec::new() } else { entries_named(dir, what, is_wanted) };
+        entries.retain(|entry| entry.file_name().is_some_and(|name| !self.is_changed(&real.join(name))));
+        let names = self.added(real).filter_map(|(name, _)| name.to_str()).filter(|name| is_wanted(name));
+        entries.extend(names.map(|name| dir.join(name)));
+        entries.sort();
+        Changed::Answer(recorded(entries))
     }
 }
 
 impl Change for Changes {
     fn answer(&self, question: &str, subject: &Subject<'_>) -> Changed {
         if subject.paths().next().is_none() {
-            let answer = self.answers.get(&(question.to_owned(), subject.key()));
+            let answer = self.answers.get(question).and_then(|answers| answers.get(&*subject.key()));
             return answer.cloned().map_or(Changed::Unaffected, Changed::Answer);
         }
         if self.nodes.is_empty() && self.hidden.is_empty() {
             return Changed::Unaffected;
         }
-        let changed = subject.paths().map(|path| self.about(question, path));
+        let changed = subject.paths().map(|path| self.about(question, subject, path));
         { changed }.find(|changed| !matches!(changed, Changed::Unaffected)).unwrap_or(Changed::Unaffected)
     }
+}
 
-    fn change_entries(&self, dir: &Path, entries: &mut Vec<PathBuf>, wanted: &dyn Fn(&str) -> bool) {
-        let real = self.real(dir);
-        let is_changed = |name: &OsStr| {
-            let path = real.join(name);
-            self.nodes.contains_key(&path) || self.is_hidden(&path)
-        };
-        entries.retain(|entry| entry.file_name().is_some_and(|name| !is_changed(name)));
-        let new = self.below(&real).filter(|(path, _)| path.parent() == Some(&real));
-        let names = new.filter_map(|(path, _)| path.file_name()?.to_str()).filter(|name| wanted(name));
-        entries.extend(names.map(|name| dir.join(name)));
-        entries.sort();
-    }
+/// Returns the range that starts with the paths below a directory.
+fn below(dir: &Path) -> (Bound<OsString>, Bound<OsString>) {
+    (Bound::Excluded(dir.join("").into()), Bound::Unbounded)
 }
 
 /// Returns the parts of a path, with the first one at the end.
@@ -295,15 +310,15 @@ fn parts(path: &Path) -> Vec<OsString> {
 }
 
 /// Returns the answers about a library.
-fn answers_of(links: &Links) -> BTreeMap<&'static str, Value> {
+fn answers_of(links: &Links) -> BTreeMap<&'static str, Arc<dyn Recorded>> {
     let found: Result<Links, ProbeError> = Ok(links.clone());
     let none: Result<Vec<String>, ProbeError> = Ok(Vec::new());
-    BTreeMap::from([("links", written(&found)), ("missing symbols", written(&none))])
+    BTreeMap::from([("links", recorded(found)), ("missing symbols", recorded(none))])
 }
 
 /// Returns a successful answer.
-fn answer<T: Portable>(value: T) -> Changed {
-    Changed::Answer(written::<io::Result<T>>(&Ok(value)))
+fn answer<T: Portable + Clone>(value: T) -> Changed {
+    Changed::Answer(recorded::<io::Result<T>>(Ok(value)))
 }
 
 #[cfg(test)]

@@ -158,16 +158,13 @@ pub fn read_dir(dir: impl AsRef<Path>) -> io::Result<Vec<DirEntry>> {
 /// Returns the directory entries that `wanted` accepts, sorted by name. Only these entries are recorded, because a
 /// system directory may contain thousands of others. `what` describes the wanted names.
 pub fn entries_named(dir: &Path, what: &str, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-    let entries = ask("wanted entries", Subject::entries(dir, what), || {
+    ask("wanted entries", Subject::entries(dir, what, &wanted), || {
         let is_wanted = |entry: &std::fs::DirEntry| entry.file_name().to_str().is_some_and(&wanted);
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = entries.filter(is_wanted).map(|entry| entry.path()).collect();
         paths.sort();
         paths
-    });
-    #[cfg(feature = "serde")]
-    let entries = super::record::with_changed_entries(dir, entries, &wanted);
-    entries
+    })
 }
 
 /// Returns the metadata of a file or directory, following symbolic links.
@@ -245,7 +242,9 @@ fn contents(path: &Path, limit: u64, is_whole: bool) -> io::Result<(Vec<u8>, u64
         Ok(FileContents { bytes, len })
     };
     let is_enough = |known: &io::Result<FileContents>| {
-        known.as_ref().map_or(true, |known| known.bytes.len() as u64 >= known.len.min(limit))
+        let has_wanted =
+            |known: &FileContents| is_whole && known.len > limit || known.bytes.len() as u64 >= known.len.min(limit);
+        known.as_ref().map_or(true, has_wanted)
     };
     let FileContents { mut bytes, len } = ask_for_enough("contents", path, is_enough, read)?;
     bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -253,6 +252,7 @@ fn contents(path: &Path, limit: u64, is_whole: bool) -> io::Result<(Vec<u8>, u64
 }
 
 /// The result of [`contents`].
+#[derive(Clone)]
 pub(super) struct FileContents {
     pub(super) bytes: Vec<u8>,
     pub(super) len: u64,
@@ -286,11 +286,6 @@ impl super::Portable for FileContents {
             ContentsText::Text { text, len } => FileContents { bytes: text.into_bytes(), len },
             ContentsText::Bytes { escaped, len } => FileContents { bytes: super::portable::unescaped(&escaped), len },
         })
-    }
-
-    /// A file may be read again with a higher limit, and the longer result then replaces the first.
-    fn replaces(&self, earlier: &Self) -> bool {
-        self.bytes.len() >= earlier.bytes.len()
     }
 }
 

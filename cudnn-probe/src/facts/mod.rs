@@ -173,6 +173,7 @@ pub fn current_exe() -> std::io::Result<PathBuf> {
 #[cfg(all(test, feature = "serde"))]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use std::io;
     use std::path::Path;
 
     use super::*;
@@ -221,6 +222,40 @@ mod tests {
         let [path, cargo] = recorder.within(look);
         assert!(path.contains(&"PATH".to_owned()) && cargo.contains(&"CARGO_MANIFEST_DIR".to_owned()));
         assert_eq!(Facts::from_value(recorder.to_value()).unwrap().within(look), [path, cargo]);
+    }
+
+    #[test]
+    fn each_answer_is_found_once_and_changed_answers_once_more() {
+        let count = std::cell::Cell::new(0_u32);
+        let look = || {
+            derive("question", Path::new("/dir/file"), || {
+                count.set(count.get() + 1);
+                io::Result::Ok(count.get())
+            })
+            .unwrap()
+        };
+        let recorder = Facts::recorder();
+        assert_eq!(recorder.within(|| [look(), look()]), [1, 1]);
+        assert_eq!(recorder.after(Changes::default()).within(look), 1);
+        let mut changes = Changes::default();
+        recorder.within(|| changes.write(Path::new("/dir/file"), ""));
+        assert_eq!(recorder.after(changes).within(|| [look(), look()]), [2, 2]);
+        assert_eq!(recorder.to_value()["question"], serde_json::json!({ "/dir/file": { "Ok": 1 } }));
+    }
+
+    #[test]
+    fn the_longest_start_of_a_file_is_recorded() {
+        let file = std::env::temp_dir().join(format!("cudnn-probe-starts-{}", std::process::id()));
+        std::fs::write(&file, "0123456789").unwrap();
+        let recorder = Facts::recorder();
+        recorder.within(|| {
+            assert_eq!(read_start(&file, 2).unwrap(), b"01");
+            assert_eq!(read_start(&file, 5).unwrap(), b"01234");
+            assert_eq!(read_start(&file, 3).unwrap(), b"012");
+            assert!(read_bounded(&file, 8).is_err());
+        });
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(Facts::from_value(recorder.to_value()).unwrap().within(|| read_start(&file, 5).unwrap()), b"01234");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use cudnn_os::files::{bytes_of, path_from_bytes};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -25,7 +26,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// ```
 ///
 /// Implement it with [`portable!`](crate::portable) for a type that also implements serde's traits.
-pub trait Portable: Sized {
+pub trait Portable: Sized + Send + Sync + 'static {
     /// Serializes the value.
     ///
     /// # Errors
@@ -37,11 +38,6 @@ pub trait Portable: Sized {
     /// # Errors
     /// Returns an error if the deserializer fails or the input contains an unknown name.
     fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
-
-    /// Returns whether this answer replaces an earlier recorded answer to the same question.
-    fn replaces(&self, _earlier: &Self) -> bool {
-        true
-    }
 }
 
 /// Decodes bytes that [`escape_ascii`](slice::escape_ascii) has escaped.
@@ -149,6 +145,12 @@ impl Portable for io::Error {
     }
 }
 
+/// Returns an error with the same kind and text.
+pub(super) fn copied(error: &io::Error) -> io::Error {
+    let of_system = error.raw_os_error().map(io::Error::from_raw_os_error);
+    of_system.unwrap_or_else(|| io::Error::new(error.kind(), error.to_string()))
+}
+
 /// Lets serde serialize a [`Portable`] value inside a container.
 struct Written<'a, T>(&'a T);
 
@@ -187,6 +189,16 @@ impl<T: Portable> Portable for Vec<T> {
     }
 }
 
+impl<T: Portable> Portable for Arc<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        T::serialize(self, serializer)
+    }
+
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(Arc::new)
+    }
+}
+
 /// A pair of name and value.
 impl<T: Portable> Portable for (String, T) {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -206,13 +218,6 @@ impl<T: Portable, E: Portable> Portable for Result<T, E> {
 
     fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Result::<Read<T>, Read<E>>::deserialize(deserializer)?.map(|read| read.0).map_err(|read| read.0))
-    }
-
-    fn replaces(&self, earlier: &Self) -> bool {
-        match (self, earlier) {
-            (Ok(later), Ok(earlier)) => later.replaces(earlier),
-            _ => true,
-        }
     }
 }
 
@@ -252,4 +257,4 @@ macro_rules! portable {
     };
 }
 
-crate::portable!((), bool, u32, u64, String, Range<u64>);
+crate::portable!((), bool, u32, u64, String, Range<u64>, serde_json::Value);

@@ -1,20 +1,21 @@
 //! Records answers about a system and replays them later.
 
-use std::cell::{Cell, RefCell};
+use std::any::Any;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::portable::Portable;
+use super::portable::{self, Portable};
 use super::subject::Subject;
 
 thread_local! {
+    /// The facts that answer questions in this thread. None while an answer is being computed, because nested questions
+    /// are not recorded separately.
     static ACTIVE: RefCell<Option<Facts>> = const { RefCell::new(None) };
-    /// Set while an answer is being computed. Nested questions are not recorded separately.
-    static IS_ANSWERING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// How a reader finds the answer to a question.
@@ -33,26 +34,30 @@ enum Reader {
 /// A question without a recorded answer means that the subject does not exist, for example a file or a variable.
 /// Recorded facts therefore only list existing things, and facts for tests can be short.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
-    /// The answers, by question and subject.
-    answers: Arc<Mutex<BTreeMap<String, BTreeMap<String, Value>>>>,
-    /// The questions about missing subjects.
-    absent: Arc<Mutex<BTreeSet<(&'static str, String)>>>,
-    /// Set if the facts are complete and the system must not be accessed.
-    is_complete: bool,
-    /// Set if recorded answers are used again, because some take long.
-    reuses_answers: bool,
-    /// Changes that the answers take into account.
-    changes: Option<Arc<dyn Change>>,
+pub struct Facts(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// The known answers, also those about missing subjects.
+    answers: Mutex<Answers>,
+    source: Source,
+}
+
+/// What answers a question without a known answer.
+#[derive(Debug, Default)]
+enum Source {
+    #[default]
+    System,
+    /// The subject does not exist, because the facts are complete.
+    Nothing,
+    /// Other facts, with these changes.
+    Changed(Facts, Arc<dyn Change>),
 }
 
 /// Changes to a system that have not been made. The active facts of each call are those before the changes.
-pub(super) trait Change: std::fmt::Debug + Send + Sync {
+pub(super) trait Change: fmt::Debug + Send + Sync {
     /// Returns how the changes affect a question.
     fn answer(&self, question: &str, subject: &Subject<'_>) -> Changed;
-
-    /// Changes the list of those entries of a directory that are wanted.
-    fn change_entries(&self, dir: &Path, entries: &mut Vec<PathBuf>, wanted: &dyn Fn(&str) -> bool);
 }
 
 /// How changes affect a question.
@@ -63,8 +68,7 @@ pub(super) enum Changed {
     Affected,
     /// The subject is a directory with changed files.
     Within,
-    /// The recorded form of the new answer.
-    Answer(Value),
+    Answer(Arc<dyn Recorded>),
 }
 
 /// The type of an answer that can be recorded.
@@ -74,10 +78,55 @@ pub(super) enum Changed {
 pub trait Answer: Portable {
     /// Returns the answer for a subject that does not exist.
     fn nothing() -> Self;
+
+    /// Returns the same answer again, because an [`io::Error`] cannot be cloned.
+    fn copy(&self) -> Self;
+}
+
+/// An answer of any type. It is serialized only to be saved.
+pub(super) trait Recorded: Any + Send + Sync {
+    /// Returns the serialized answer. Returns `None` if it says that the subject does not exist, which is not saved.
+    fn saved(&self) -> Option<Value>;
+}
+
+impl<T: Answer> Recorded for T {
+    fn saved(&self) -> Option<Value> {
+        let saved = written(self);
+        (saved != written(&T::nothing())).then_some(saved)
+    }
+}
+
+impl fmt::Debug for dyn Recorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.saved().fmt(f)
+    }
+}
+
+/// Answers by question and subject.
+pub(super) type Answers = BTreeMap<String, BTreeMap<String, Arc<dyn Recorded>>>;
+
+/// Returns the serialized form of an answer.
+fn written<T: Portable>(answer: &T) -> Value {
+    answer.serialize(serde_json::value::Serializer).unwrap_or_default()
+}
+
+pub(super) fn recorded<T: Answer>(answer: T) -> Arc<dyn Recorded> {
+    Arc::new(answer)
+}
+
+/// Returns an answer if it has this type, or can be deserialized as this type.
+fn typed<T: Answer>(answer: &mut Arc<dyn Recorded>) -> Option<Arc<T>> {
+    let any: &dyn Any = &**answer;
+    if let Some(saved) = any.downcast_ref::<Value>() {
+        *answer = Arc::new(T::deserialize(saved).ok()?);
+    }
+    let any: Arc<dyn Any + Send + Sync> = answer.clone();
+    any.downcast().ok()
 }
 
 impl Facts {
-    /// Creates empty facts. Within them, all questions are answered by this system, and the answers are recorded.
+    /// Creates empty facts. Within them, all questions are answered by this system, each once, and the answers are
+    /// recorded.
     #[must_use]
     pub fn recorder() -> Facts {
         Facts::default()
@@ -89,45 +138,50 @@ impl Facts {
     /// # Errors
     /// Returns an error if the value is not an object of objects.
     pub fn from_value(value: Value) -> Result<Facts, serde_json::Error> {
-        let answers = serde_json::from_value(value)?;
-        Ok(Facts { answers: Arc::new(Mutex::new(answers)), is_complete: true, ..Facts::default() })
+        let saved: BTreeMap<String, BTreeMap<String, Value>> = serde_json::from_value(value)?;
+        let answers = saved.into_iter().map(|(question, answers)| {
+            (question, answers.into_iter().map(|(subject, answer)| (subject, recorded(answer))).collect())
+        });
+        Ok(Facts::new(answers.collect(), Source::Nothing))
     }
 
     /// Returns the same facts with these changes.
     pub(super) fn with_changes(&self, changes: Arc<dyn Change>) -> Facts {
-        Facts { changes: Some(changes), ..self.clone() }
+        Facts::new(Answers::default(), Source::Changed(self.clone(), changes))
+    }
+
+    fn new(answers: Answers, source: Source) -> Facts {
+        Facts(Arc::new(Inner { answers: Mutex::new(answers), source }))
     }
 
     /// Returns the recorded answers as an object that contains an object of subjects and answers for each question.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_question = |answers: &BTreeMap<String, Value>| {
-            Value::Object(answers.iter().map(|(subject, answer)| (subject.clone(), answer.clone())).collect())
+        let saved = |answers: &BTreeMap<String, Arc<dyn Recorded>>| -> Value {
+            answers.iter().filter_map(|(subject, answer)| Some((subject.clone(), answer.saved()?))).collect()
         };
-        let answers = answers.iter().map(|(question, answers)| (question.clone(), of_question(answers)));
-        Value::Object(answers.collect::<Map<_, _>>())
+        self.answers().iter().map(|(question, answers)| (question.clone(), saved(answers))).collect()
     }
 
     /// Runs a function within these facts: they answer all questions that it asks in this thread. Other threads need a
     /// call of their own, see [`active`](Facts::active).
     pub fn within<T>(&self, run: impl FnOnce() -> T) -> T {
-        /// Restores the previously active facts, even after a panic.
-        struct Restore(Option<Facts>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                ACTIVE.set(self.0.take());
-            }
-        }
-        let _restore = Restore(ACTIVE.replace(Some(self.clone())));
-        run()
+        with_active(Some(self.clone()), run)
     }
 
     /// Returns the facts that answer questions in this thread, for use in a new thread. Returns `None` if answers come
     /// directly from the system, or while an answer is being computed.
     #[must_use]
     pub fn active() -> Option<Facts> {
-        if IS_ANSWERING.get() { None } else { ACTIVE.with_borrow(Clone::clone) }
+        ACTIVE.with_borrow(Clone::clone)
+    }
+
+    fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.0.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known<T: Answer>(&self, question: &str, key: &str) -> Option<Arc<T>> {
+        self.answers().get_mut(question)?.get_mut(key).and_then(typed)
     }
 
     fn answer<T: Answer>(
@@ -136,101 +190,48 @@ impl Facts {
         subject: &Subject<'_>,
         is_enough: &dyn Fn(&T) -> bool,
         read: impl FnOnce() -> T,
-    ) -> T {
-        let key = subject.key();
-        if self.is_complete {
-            return self.known(question, &key).unwrap_or_else(T::nothing);
-        }
-        if self.reuses_answers {
-            let known = self.known(question, &key).filter(is_enough);
-            if let Some(known) = known.or_else(|| self.is_absent(question, &key).then(T::nothing)) {
-                return known;
-            }
-        }
-        /// Resets the flag, even after a panic.
-        struct Answering;
-        impl Drop for Answering {
-            fn drop(&mut self) {
-                IS_ANSWERING.set(false);
-            }
-        }
-        let answering = Answering;
-        IS_ANSWERING.set(true);
-        let answer = read();
-        drop(answering);
-        let value = written(&answer);
-        if self.known(question, &key).is_some_and(|before| !answer.replaces(&before)) {
-            return answer;
-        }
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut absent = self.absent.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_question = answers.entry(question.to_owned()).or_default();
-        if value == written(&T::nothing()) {
-            of_question.remove(&key);
-            absent.insert((question, key));
-        } else {
-            absent.remove(&(question, key.clone()));
-            of_question.insert(key, value);
-        }
-        answer
-    }
-
-    /// Returns whether the subject is known to be missing.
-    fn is_absent(&self, question: &'static str, key: &str) -> bool {
-        self.absent.lock().unwrap_or_else(PoisonError::into_inner).contains(&(question, key.to_owned()))
-    }
-
-    /// Returns a recorded answer.
-    fn known<T: Answer>(&self, question: &str, key: &str) -> Option<T> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        T::deserialize(answers.get(question)?.get(key)?).ok()
-    }
-
-    /// Returns the facts without changes, which use recorded answers again.
-    fn before_changes(&self) -> Facts {
-        Facts { changes: None, reuses_answers: true, ..self.clone() }
-    }
-
-    /// Answers a question after changes.
-    fn answer_after<T: Answer>(
-        &self,
-        changes: &dyn Change,
-        question: &'static str,
-        subject: &Subject<'_>,
-        is_enough: &dyn Fn(&T) -> bool,
-        read: impl FnOnce() -> T,
         reader: Reader,
-    ) -> T {
-        let before = self.before_changes();
-        if reader == Reader::Program && before.known::<T>(question, &subject.key()).is_none() {
-            return T::nothing();
+    ) -> Arc<T> {
+        let key = subject.key();
+        let is_final = matches!(self.0.source, Source::Nothing);
+        if let Some(known) = self.known(question, &key).filter(|known| is_final || is_enough(known)) {
+            return known;
         }
-        match before.within(|| changes.answer(question, subject)) {
-            Changed::Affected | Changed::Within if reader == Reader::Derived => read(),
-            Changed::Unaffected | Changed::Within => {
-                before.within(|| before.answer(question, subject, is_enough, read))
+        let answer = match &self.0.source {
+            Source::Nothing => Arc::new(T::nothing()),
+            Source::System => Arc::new(with_active(None, read)),
+            Source::Changed(before, _) if reader == Reader::Program => {
+                before.known(question, &key).unwrap_or_else(|| Arc::new(T::nothing()))
             }
-            Changed::Affected => T::nothing(),
-            Changed::Answer(value) => T::deserialize(value).unwrap_or_else(|_| T::nothing()),
+            Source::Changed(before, changes) => match before.within(|| changes.answer(question, subject)) {
+                Changed::Affected | Changed::Within if reader == Reader::Derived => Arc::new(self.within(read)),
+                Changed::Unaffected | Changed::Within => before.answer(question, subject, is_enough, read, reader),
+                Changed::Affected => Arc::new(T::nothing()),
+                Changed::Answer(mut answer) => typed(&mut answer).unwrap_or_else(|| Arc::new(T::nothing())),
+            },
+        };
+        let mut answers = self.answers();
+        let answers = answers.entry(question.to_owned()).or_default();
+        // Another thread may have found more in the meantime.
+        let known = answers.get_mut(&*key).and_then(typed).filter(|known| is_enough(known));
+        known.unwrap_or_else(|| {
+            answers.insert(key.into_owned(), Arc::<T>::clone(&answer));
+            answer
+        })
+    }
+}
+
+/// Runs a function while these facts answer the questions in this thread.
+fn with_active<T>(facts: Option<Facts>, run: impl FnOnce() -> T) -> T {
+    /// Restores the previously active facts, even after a panic.
+    struct Restore(Option<Facts>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ACTIVE.set(self.0.take());
         }
     }
-}
-
-/// Changes the list of wanted entries of a directory, if there are changes.
-pub(super) fn with_changed_entries(
-    dir: &Path,
-    mut entries: Vec<PathBuf>,
-    wanted: &dyn Fn(&str) -> bool,
-) -> Vec<PathBuf> {
-    if let Some((facts, changes)) = Facts::active().and_then(|facts| Some((facts.before_changes(), facts.changes?))) {
-        facts.within(|| changes.change_entries(dir, &mut entries, wanted));
-    }
-    entries
-}
-
-/// Returns the recorded form of an answer.
-pub(super) fn written<T: Portable>(answer: &T) -> Value {
-    answer.serialize(serde_json::value::Serializer).unwrap_or_default()
+    let _restore = Restore(ACTIVE.replace(facts));
+    run()
 }
 
 /// Answers a question about a subject.
@@ -277,47 +278,43 @@ fn answer<'a, T: Answer>(
     reader: Reader,
 ) -> T {
     match Facts::active() {
-        Some(facts) => match &facts.changes {
-            Some(changes) => facts.answer_after(&**changes, question, &subject.into(), is_enough, read, reader),
-            None => facts.answer(question, &subject.into(), is_enough, read),
-        },
+        Some(facts) => facts.answer(question, &subject.into(), is_enough, read, reader).copy(),
         None => read(),
     }
 }
 
-impl<T: Portable> Answer for Option<T> {
-    fn nothing() -> Self {
-        None
-    }
-}
-
-impl<T: Portable> Answer for Vec<T> {
-    fn nothing() -> Self {
-        Vec::new()
-    }
-}
-
-impl<T: Portable> Answer for Result<T, io::Error> {
+impl<T: Portable + Clone> Answer for io::Result<T> {
     fn nothing() -> Self {
         // 2 is the number of a missing file on all systems.
         Err(io::Error::from_raw_os_error(2))
     }
-}
 
-impl Answer for bool {
-    fn nothing() -> Self {
-        false
+    fn copy(&self) -> Self {
+        self.as_ref().map(T::clone).map_err(portable::copied)
     }
 }
 
-impl Answer for String {
-    fn nothing() -> Self {
-        String::new()
-    }
+/// Implements [`Answer`] for types whose default says that the subject does not exist.
+macro_rules! answers {
+    ($([$($parameters:tt)*] $answer:ty),* $(,)?) => {
+        $(impl<$($parameters)*> Answer for $answer {
+            fn nothing() -> Self {
+                Self::default()
+            }
+
+            fn copy(&self) -> Self {
+                self.clone()
+            }
+        })*
+    };
 }
 
-impl<T: Portable + Ord> Answer for BTreeSet<T> {
-    fn nothing() -> Self {
-        BTreeSet::new()
-    }
-}
+// A value is a saved answer before its type is known.
+answers!(
+    [] bool,
+    [] String,
+    [] Value,
+    [T: Portable + Clone] Option<T>,
+    [T: Portable + Clone] Vec<T>,
+    [T: Portable + Clone + Ord] BTreeSet<T>,
+);

@@ -5,13 +5,15 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// The subject of a question: a file, a file with details, or a name.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[cfg_attr(not(feature = "serde"), allow(dead_code, reason = "only recorded answers need it"))]
 pub struct Subject<'a> {
     /// The files or directories that the answer depends on.
     paths: Vec<&'a Path>,
     /// The whole subject, which distinguishes it from all others.
     text: Cow<'a, OsStr>,
+    /// The description and the test of the wanted entries of a directory.
+    wanted: Option<(&'a str, &'a dyn Fn(&str) -> bool)>,
 }
 
 impl<'a> Subject<'a> {
@@ -21,7 +23,7 @@ impl<'a> Subject<'a> {
         let mut text = path.as_os_str().to_owned();
         text.push(" ");
         text.push(what);
-        Subject { paths: vec![path], text: Cow::Owned(text) }
+        Subject { text: Cow::Owned(text), ..path.into() }
     }
 
     /// Adds files or directories that the answer depends on, and that the text need not name.
@@ -32,11 +34,11 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the subject of a question about those entries of a directory that are described in words.
-    pub(super) fn entries(dir: &'a Path, what: &str) -> Self {
+    pub(super) fn entries(dir: &'a Path, what: &'a str, is_wanted: &'a dyn Fn(&str) -> bool) -> Self {
         let mut text = dir.as_os_str().to_owned();
         text.push(": ");
         text.push(what);
-        Subject { paths: vec![dir], text: Cow::Owned(text) }
+        Subject { text: Cow::Owned(text), wanted: Some((what, is_wanted)), ..dir.into() }
     }
 
     #[cfg(feature = "serde")]
@@ -44,19 +46,24 @@ impl<'a> Subject<'a> {
         self.paths.iter().copied()
     }
 
+    #[cfg(feature = "serde")]
+    pub(super) fn wanted(&self) -> Option<(&'a str, &'a dyn Fn(&str) -> bool)> {
+        self.wanted
+    }
+
     /// Returns a unique text for the subject.
     #[cfg(feature = "serde")]
-    pub(super) fn key(&self) -> String {
+    pub(super) fn key(&self) -> Cow<'_, str> {
         match self.text.to_str() {
-            Some(text) => text.to_owned(),
-            None => cudnn_os::files::bytes_of(&self.text).escape_ascii().to_string(),
+            Some(text) => text.into(),
+            None => cudnn_os::files::bytes_of(&self.text).escape_ascii().to_string().into(),
         }
     }
 }
 
 impl<'a> From<&'a Path> for Subject<'a> {
     fn from(path: &'a Path) -> Self {
-        Subject { paths: vec![path], text: Cow::Borrowed(path.as_os_str()) }
+        Subject { paths: vec![path], text: Cow::Borrowed(path.as_os_str()), wanted: None }
     }
 }
 
@@ -68,7 +75,7 @@ impl<'a> From<&'a PathBuf> for Subject<'a> {
 
 impl<'a> From<&'a str> for Subject<'a> {
     fn from(name: &'a str) -> Self {
-        Subject { paths: Vec::new(), text: Cow::Borrowed(name.as_ref()) }
+        Subject { paths: Vec::new(), text: Cow::Borrowed(name.as_ref()), wanted: None }
     }
 }
 
@@ -80,12 +87,12 @@ impl<'a> From<&'a String> for Subject<'a> {
 
 impl From<String> for Subject<'_> {
     fn from(name: String) -> Self {
-        Subject { paths: Vec::new(), text: Cow::Owned(name.into()) }
+        OsString::from(name).into()
     }
 }
 
 impl From<OsString> for Subject<'_> {
     fn from(name: OsString) -> Self {
-        Subject { paths: Vec::new(), text: Cow::Owned(name) }
+        Subject { paths: Vec::new(), text: Cow::Owned(name), wanted: None }
     }
 }

@@ -28,7 +28,7 @@ impl LibraryFile {
                 Ok(target) => ProbeError::BrokenLink { target },
                 Err(_) => ProbeError::NotFound,
             },
-            _ => ProbeError::Unreadable { error },
+            _ => ProbeError::Unreadable { error: error.into() },
         };
         let (file, length) = match open_regular(path).map_err(explain)? {
             Opened::Regular(file, length) => (file, length),

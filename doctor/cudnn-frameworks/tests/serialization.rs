@@ -12,6 +12,7 @@ use std::fmt::Debug;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use cudnn_probe::layers::requested_layers;
 use cudnn_probe::{
@@ -133,7 +134,7 @@ fn every_error_is_read_back_with_its_text() {
         ProbeError::OtherInstallation { graph: path() },
         ProbeError::UnusableLibrary {
             library: Library::Ops,
-            error: Box::new(ProbeError::Unreadable { error: io::ErrorKind::PermissionDenied.into() }),
+            error: Box::new(ProbeError::Unreadable { error: Arc::new(io::ErrorKind::PermissionDenied.into()) }),
         },
         ProbeError::OtherLoaded { loaded: path(), loaded_version: Some(found), version: None },
         ProbeError::OtherRequested { wanted: path() },
@@ -143,7 +144,7 @@ fn every_error_is_read_back_with_its_text() {
     Component::ALL.iter().for_each(|component| assert_eq!(read_back(component), *component));
 }
 
-fn system_error(error: ProbeError) -> io::Error {
+fn system_error(error: ProbeError) -> Arc<io::Error> {
     let ProbeError::Unreadable { error } = error else { panic!("{error:?}") };
     error
 }
@@ -160,7 +161,7 @@ fn system_errors_keep_their_text_kind_and_number() {
         io::Error::new(io::ErrorKind::InvalidData, "has 3 bytes, more than 2"),
     ];
     for error in of_system.chain(others) {
-        let error = ProbeError::Unreadable { error };
+        let error = ProbeError::Unreadable { error: error.into() };
         let (text, read) = (error.to_string(), read_back(&error));
         assert_eq!(read.to_string(), text);
         let (error, read) = (system_error(error), system_error(read));

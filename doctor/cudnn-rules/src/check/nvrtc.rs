@@ -64,7 +64,7 @@ fn builtins_next_to(nvrtc: &Path, wanted: Option<&str>, cuda_major: u32) -> Opti
     let entries = match facts::read_dir(nvrtc.parent()?) {
         Ok(entries) => entries.into_iter(),
         Err(error) => {
-            let error = ProbeError::Unreadable { error };
+            let error = ProbeError::Unreadable { error: error.into() };
             return is_too_many_open_files(&error).then_some((nvrtc, Err(error)));
         }
     };

@@ -4,6 +4,7 @@
 //! files in the package's record, including files of other packages. An installation is a no-op if the requirement is
 //! met.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::site_packages;
@@ -20,6 +21,8 @@ use crate::remedy::{Action, Variable};
 pub(super) struct SimulatedMachine {
     before: Facts,
     changes: Changes,
+    /// The facts after the changes, until the next one.
+    after: OnceCell<Facts>,
 }
 
 /// The state after an action is unknown.
@@ -34,12 +37,11 @@ pub fn facts_after(action: &Action) -> Option<Facts> {
 
 impl SimulatedMachine {
     pub(super) fn new(before: Facts) -> Self {
-        // Without changes, recorded answers stay valid.
-        SimulatedMachine { before: before.after(Changes::default()), changes: Changes::default() }
+        SimulatedMachine { before, changes: Changes::default(), after: OnceCell::new() }
     }
 
     pub(super) fn facts(&self) -> Facts {
-        self.before.after(self.changes.clone())
+        self.after.get_or_init(|| self.before.after(self.changes.clone())).clone()
     }
 
     /// Applies an action. If the result is unknown, a part of the changes may already be applied.
@@ -71,6 +73,7 @@ impl SimulatedMachine {
 
     fn change(&mut self, change: impl FnOnce(&mut Changes)) {
         self.before.within(|| change(&mut self.changes));
+        self.after.take();
     }
 
     fn within<T>(&self, read: impl FnOnce() -> T) -> T {
