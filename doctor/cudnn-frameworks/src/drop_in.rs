@@ -22,7 +22,7 @@ pub fn is_drop_in(file: &Path) -> bool {
 
 /// Like [`is_drop_in`], for a file with this name that is readable only at another path.
 pub fn is_drop_in_named(name: &Path, file: &Path) -> bool {
-    facts::ask("drop-in", file, || contents(name, file).is_some())
+    is_shim(name) && facts::ask("drop-in", file, || contents(file).is_some())
 }
 
 /// Returns the version of the drop-in library in this file, or `None` for other files.
@@ -32,7 +32,8 @@ pub fn drop_in_version(file: &Path) -> Option<String> {
 
 /// Like [`drop_in_version`], for a file with this name that is readable only at another path.
 pub fn drop_in_version_named(name: &Path, file: &Path) -> Option<String> {
-    facts::ask("version of drop-in", file, || version(&contents(name, file)?))
+    // An answer must depend only on its subject.
+    is_shim(name).then(|| facts::ask("version of drop-in", file, || version(&contents(file)?)))?
 }
 
 fn version(bytes: &[u8]) -> Option<String> {
@@ -43,10 +44,13 @@ fn version(bytes: &[u8]) -> Option<String> {
     (is_complete && version.iter().all(is_of_version)).then(|| String::from_utf8_lossy(version).into_owned())
 }
 
-fn contents(name: &Path, file: &Path) -> Option<Vec<u8>> {
-    let is_shim = CudnnName::parse(file_name(name)).is_some_and(|name| !name.is_mangled && name.major == Some(9));
+fn is_shim(name: &Path) -> bool {
+    CudnnName::parse(file_name(name)).is_some_and(|name| !name.is_mangled && name.major == Some(9))
+}
+
+fn contents(file: &Path) -> Option<Vec<u8>> {
     // Files in /proc have the length 0, and reading them may block.
     let is_file = || facts::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.len() < MAX_LEN);
-    let bytes = (is_shim && is_file()).then(|| cudnn_probe::read_bounded(file, MAX_LEN).ok())??;
+    let bytes = is_file().then(|| cudnn_probe::read_bounded(file, MAX_LEN).ok())??;
     memmem::find(&bytes, SYMBOL).map(|_| bytes)
 }

@@ -26,7 +26,7 @@ impl Python {
             return Some(Self::on_windows(stated.or_else(|| minor_of_dll(root)).or_else(of_name)?));
         }
         let dirs = ["lib", "lib64", "local/lib"].map(|lib| root.join(lib));
-        let pythons = dirs.iter().flat_map(|dir| entries_named(dir, "Python", |name| Self::named(name).is_some()));
+        let pythons = dirs.iter().flat_map(|dir| entries_named(dir, "Python", is_of_python));
         let stated = stated.or_else(|| Some(Self::from_program(&root.join("bin/python3"), os)?.minor));
         // If there are directories for several Pythons, the settings or the link decide.
         let pythons = pythons.filter_map(|dir| Self::named(file_name(&dir)));
@@ -133,12 +133,17 @@ pub fn user_site(python_name: &str, host: &Host, os: Os) -> Option<PathBuf> {
     Some(lib.join(python_name).join("site-packages"))
 }
 
+/// Returns whether this is the name of a directory for a Python on Linux, or Debian's for all Pythons.
+fn is_of_python(name: &str) -> bool {
+    name.starts_with("python3")
+}
+
 /// Returns the module directories below the root of an environment for all Pythons: `lib/python3.12`, or `Lib`.
 pub fn python_dirs(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let (dirs, is_python): (&[&str], fn(&str) -> bool) = match Os::HOST {
         Os::Windows => (&[""], |name| name.eq_ignore_ascii_case("Lib")),
         // lib64 is often a link to lib.
-        _ => (&["lib", "lib64"], |name| name.starts_with("python3")),
+        _ => (&["lib", "lib64"], is_of_python),
     };
     let dirs = dirs.iter().map(|dir| root.join(dir)).filter(|dir| !dir.is_link());
     dirs.flat_map(|dir| entries_named(&dir, "Python", is_python)).collect::<Vec<_>>().into_iter()
@@ -156,7 +161,22 @@ pub fn site_packages(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 
 #[cfg(test)]
 mod tests {
+    use cudnn_probe::facts::Facts;
+
     use super::*;
+
+    #[test]
+    fn facts_have_one_answer_about_the_pythons_in_a_directory() -> std::io::Result<()> {
+        let root = std::env::temp_dir().join(format!("cudnn-frameworks-pythons-{}", std::process::id()));
+        ["python3", "python3.12"].iter().try_for_each(|name| std::fs::create_dir_all(root.join("lib").join(name)))?;
+        let look = || (Python::at(&root, Os::Linux).map(|python| python.minor), python_dirs(&root).count());
+        let recorder = Facts::recorder();
+        let found = recorder.within(look);
+        assert_eq!(found, (Some(12), if Os::HOST == Os::Windows { 1 } else { 2 }));
+        std::fs::remove_dir_all(&root)?;
+        assert!(Facts::from_value(recorder.to_value()).is_ok_and(|saved| saved.within(look) == found));
+        Ok(())
+    }
 
     /// Tests the Windows rules on every system.
     #[test]

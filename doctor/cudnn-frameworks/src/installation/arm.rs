@@ -79,7 +79,9 @@ fn variant_from_package(package: &Package, host: &Host) -> Option<(ArmVariant, S
 /// Reads the dependency `arm-variant * tegra` or `arm-variant * sbsa` of a conda package.
 fn variant_from_conda(package: &Package) -> Option<(ArmVariant, String)> {
     let records = conda::records(&package.root, &package.name, |name| name == package.name);
-    let record = records.into_iter().find(|record| Some(&record.version) == package.version.as_ref())?;
+    let is_of_package =
+        |record: &conda::CondaRecord| record.name == package.name && Some(&record.version) == package.version.as_ref();
+    let record = records.into_iter().find(is_of_package)?;
     let variant = record.depends.iter().find_map(|dependency| {
         match dependency.strip_prefix("arm-variant ")?.split_whitespace().last()? {
             "tegra" => Some(ArmVariant::L4t),
