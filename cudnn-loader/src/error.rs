@@ -583,7 +583,8 @@ mod tests {
         let one = |origin, error| RejectedCandidate::new(Candidate::new("/a", origin), error);
         let other = |error| RejectedCandidate::new(Candidate::new("/b", Origin::LibraryPath), error);
         let empty = || ProbeError::UnknownFormat { starts_with: Vec::new() };
-        let unreadable = || ProbeError::Unreadable { error: std::sync::Arc::new(std::io::ErrorKind::PermissionDenied.into()) };
+        let unreadable =
+            || ProbeError::Unreadable { error: std::sync::Arc::new(std::io::ErrorKind::PermissionDenied.into()) };
         let install = "Install cuDNN (the wheel nvidia-cudnn-cu12), or set CUDNN_LOADER_DIR to the directory";
         for (rejected, blamed, help) in [
             (Vec::new(), "", install),

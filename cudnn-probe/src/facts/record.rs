@@ -290,7 +290,10 @@ impl<T: Portable + Clone> Answer for io::Result<T> {
     }
 
     fn copy(&self) -> Self {
-        self.as_ref().map(T::clone).map_err(portable::copied)
+        match self {
+            Ok(answer) => Ok(answer.clone()),
+            Err(error) => Err(portable::copied(error)),
+        }
     }
 }
 

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+/// The description and the test of the wanted entries of a directory.
+pub(super) type Wanted<'a> = (&'a str, &'a dyn Fn(&str) -> bool);
+
 /// The subject of a question: a file, a file with details, or a name.
 #[derive(Clone)]
 #[cfg_attr(not(feature = "serde"), allow(dead_code, reason = "only recorded answers need it"))]
@@ -12,8 +15,7 @@ pub struct Subject<'a> {
     paths: Vec<&'a Path>,
     /// The whole subject, which distinguishes it from all others.
     text: Cow<'a, OsStr>,
-    /// The description and the test of the wanted entries of a directory.
-    wanted: Option<(&'a str, &'a dyn Fn(&str) -> bool)>,
+    wanted: Option<Wanted<'a>>,
 }
 
 impl<'a> Subject<'a> {
@@ -47,7 +49,7 @@ impl<'a> Subject<'a> {
     }
 
     #[cfg(feature = "serde")]
-    pub(super) fn wanted(&self) -> Option<(&'a str, &'a dyn Fn(&str) -> bool)> {
+    pub(super) fn wanted(&self) -> Option<Wanted<'a>> {
         self.wanted
     }
 
