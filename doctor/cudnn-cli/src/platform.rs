@@ -38,7 +38,7 @@ pub fn cannot_start(error: &Error) -> (String, &'static str) {
     } else if IS_WINDOWS {
         let help = "check that the program's own file can be executed, and that it is not blocked by a virus scanner or policy";
         (error.to_string(), help)
-    } else if let Some(limit) = facts::ask("limit of open files", "", || limit_of_open_files(error)) {
+    } else if let Some(limit) = facts::ask("limit of open files", &*error.to_string(), || limit_of_open_files(error)) {
         (
             format!("this process may have only {limit} open files (`ulimit -n`)"),
             "allow more open files: `ulimit -n 1024` in the shell that starts the program",

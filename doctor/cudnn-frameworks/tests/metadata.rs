@@ -7,10 +7,12 @@
     reason = "a test fails by panicking"
 )]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use cudnn_frameworks::{Depth, Environment, Framework, Pin, PinState, Survey, survey_to};
 use cudnn_probe::Host;
+use cudnn_probe::facts::Facts;
 use support::{PythonEnvironment, TempDir};
 
 const NAMES: Depth = Depth { kernels: false, unlisted: false, metadata: false };
@@ -210,6 +212,19 @@ fn the_installed_version_is_known() {
             && expected.iter().all(|start| reasons.iter().any(|reason| reason.starts_with(start)));
         assert!(is_expected, "{name}: {reasons:?}");
     }
+}
+
+#[test]
+fn the_only_copy_of_a_directory_is_not_confused_with_another_leftover() {
+    let world = TempDir::new();
+    let venv = PythonEnvironment::venv(&world.path().join("venv"));
+    // pip has replaced one and two characters. Only the first directory exists with its old name.
+    for dir in ["cublas", "~ublas", "~5ublas"] {
+        std::fs::create_dir_all(venv.import_dir().join("nvidia").join(dir).join("lib")).unwrap();
+    }
+    let survey = Facts::recorder().within(|| read(&venv));
+    let found = survey.unreadable.iter().map(|one| (one.path.file_name().unwrap(), one.reason.ends_with("remove it")));
+    assert_eq!(found.collect::<BTreeMap<_, _>>(), [("~5ublas".as_ref(), false), ("~ublas".as_ref(), true)].into());
 }
 
 #[test]

@@ -209,7 +209,8 @@ fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<MetadataDir>>) -> 
         return records.keys().any(|other| other.len() == len && other.ends_with(&package));
     }
     let is_copy = |other: &str| other.len() == name.len() && other.ends_with(rest) && !other.starts_with('~');
-    path.parent().is_some_and(|dir| !entries_named(dir, &format!("?{rest}"), is_copy).is_empty())
+    let what = format!("{} bytes that end with {rest}", name.len());
+    path.parent().is_some_and(|dir| !entries_named(dir, &what, is_copy).is_empty())
 }
 
 /// Reads the metadata if it is wanted or the directory's name contains no version.
