@@ -111,7 +111,7 @@ fn nothing_is_installed_on_a_system_without_glibc() {
     };
     let (musl, glibc) = ("/lib/ld-musl-x86_64.so.1", "/lib64/ld-linux-x86-64.so.2");
     let alpine = report(&[musl]);
-    assert!(alpine.contains("help: use a system or a container image with glibc"), "{alpine}");
+    assert!(alpine.contains("help: this system has musl (/lib/ld-musl-x86_64.so.1), but no glibc"), "{alpine}");
     assert!(!alpine.contains("To fix this"), "{alpine}");
     // Debian has a package with musl.
     let debian = report(&[musl, glibc]);

@@ -3,7 +3,7 @@
 use cudnn_os::errors::is_lack_of_files;
 use cudnn_os::libraries;
 use cudnn_probe::facts::PathFacts;
-use cudnn_probe::{Os, ProbeError};
+use cudnn_probe::{Architecture, Os, ProbeError};
 use std::path::{Path, PathBuf};
 
 const IS_WINDOWS: bool = matches!(Os::HOST, Os::Windows);
@@ -53,17 +53,15 @@ pub(crate) const PRODUCTS: [(&str, &str); 7] = if IS_WINDOWS {
     ]
 };
 
-/// The dynamic loaders of musl and of glibc, for the same processor.
-const DYNAMIC_LOADERS: [(&str, &str); 2] = [
-    ("/lib/ld-musl-x86_64.so.1", "/lib64/ld-linux-x86-64.so.2"),
-    ("/lib/ld-musl-aarch64.so.1", "/lib/ld-linux-aarch64.so.1"),
-];
-
 /// Returns musl's dynamic loader on a system that has none of glibc.
 pub(crate) fn musl_without_glibc() -> Option<&'static str> {
+    let (musl, glibc) = match (Os::HOST, Architecture::HOST) {
+        (Os::Windows, _) => return None,
+        (_, Architecture::AARCH64) => ("/lib/ld-musl-aarch64.so.1", "/lib/ld-linux-aarch64.so.1"),
+        _ => ("/lib/ld-musl-x86_64.so.1", "/lib64/ld-linux-x86-64.so.2"),
+    };
     let exists = |loader: &str| Path::new(loader).target_exists();
-    let found = DYNAMIC_LOADERS.iter().find(|(musl, glibc)| exists(musl) && !exists(glibc));
-    found.filter(|_| !IS_WINDOWS).map(|(musl, _)| *musl)
+    (exists(musl) && !exists(glibc)).then_some(musl)
 }
 
 /// Returns the product of a library by name, for cuDNN and parts of CUDA.

@@ -22,7 +22,6 @@ use crate::packages::python_shim::PythonShim;
 use crate::packages::{PackageChange, Site, dangling_dirs};
 use crate::python;
 use crate::remedy::Remedy;
-use crate::system::musl_without_glibc;
 
 /// A usable installation and the report on it.
 pub(super) type Used = (Installation, InstallationReport);
@@ -74,17 +73,13 @@ impl Selected {
         let mut seen = HashSet::new();
         searched.retain(|dir| seen.insert(dir.clone()));
         let repair = rejections.first().and_then(|rejection| rejection.remedy.clone());
-        let musl = musl_without_glibc();
-        let on_musl = |loader| format!("this system has musl ({loader}), but no glibc, which every cuDNN needs");
         finding
-            .notes(musl.map(on_musl))
             .notes(rejections.iter().map(|rejection| format!("rejected: {}", rejection.message)))
             .notes(older)
             .notes(python_shim(context))
             .note(format!("searched {} directories: {}", searched.len(), searched.join(", ")))
             .remedy(
-                musl.map(|_| "use a system or a container image with glibc, such as Debian or Ubuntu".into())
-                    .or(repair)
+                repair
                     .or_else(|| context.inactive_environment().map(|root| check_environment(&root)))
                     .or_else(|| context.lost_environment().map(|lost| lost.remedy()))
                     .or_else(|| frameworks::install_for_active(context, machine))

@@ -16,6 +16,7 @@ use crate::drop_in::command::DropInCommand;
 use crate::packages::{self, Aside, PackageChange, Site, package_name};
 use crate::remedy::{Action, Variable};
 use crate::shell;
+use crate::system::musl_without_glibc;
 
 /// Renders an action of a merged list, which contains the actions that it needs.
 pub(super) fn render(action: &Action) -> Rendered {
@@ -96,6 +97,12 @@ fn link(dir: &Path, version: Version) -> Command {
 /// Renders a package change, preceded by the commands that prepare the installer. A change against a decision of the
 /// user is only a remark.
 fn packages(change: &PackageChange) -> Rendered {
+    if let Some(loader) = musl_without_glibc() {
+        return Rendered::default().remark(Remark::Instead(format!(
+            "this system has musl ({loader}), but no glibc, which every cuDNN needs: use a system or a container image with \
+             glibc, such as Debian or Ubuntu"
+        )));
+    }
     if let Some(reason) = change.read_only_dir() {
         return Rendered::default().remark(Remark::But(reason));
     }
