@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf, Prefix};
 use std::sync::{Arc, Mutex};
 
 use super::files::{DirEntry, FileContents, FileKind, Metadata};
@@ -304,9 +304,15 @@ fn below(dir: &Path) -> (Bound<OsString>, Bound<OsString>) {
     (Bound::Excluded(dir.join("").into()), Bound::Unbounded)
 }
 
-/// Returns the parts of a path, with the first one at the end.
+/// Returns the parts of a path, with the first one at the end. Windows ignores the case of a drive letter.
 fn parts(path: &Path) -> Vec<OsString> {
-    path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
+    let part = |part: Component<'_>| match part {
+        Component::Prefix(prefix) if matches!(prefix.kind(), Prefix::Disk(_) | Prefix::VerbatimDisk(_)) => {
+            prefix.as_os_str().to_ascii_uppercase()
+        }
+        part => part.as_os_str().to_owned(),
+    };
+    path.components().rev().map(part).collect()
 }
 
 /// Returns the answers about a library.

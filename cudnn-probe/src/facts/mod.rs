@@ -244,6 +244,15 @@ mod tests {
     }
 
     #[test]
+    fn changes_after_changes_keep_the_answers_of_programs() {
+        let recorder = Facts::recorder();
+        let run = || ask_program("program", "subject", || Some(7));
+        assert_eq!(recorder.after(Changes::default()).within(run), None);
+        assert_eq!(recorder.within(run), Some(7));
+        assert_eq!(recorder.after(Changes::default()).after(Changes::default()).within(run), Some(7));
+    }
+
+    #[test]
     fn the_longest_start_of_a_file_is_recorded() {
         let file = std::env::temp_dir().join(format!("cudnn-probe-starts-{}", std::process::id()));
         std::fs::write(&file, "0123456789").unwrap();

@@ -114,7 +114,7 @@ pub(super) fn recorded<T: Answer>(answer: T) -> Arc<dyn Recorded> {
     Arc::new(answer)
 }
 
-/// Returns an answer if it has this type, or can be deserialized as this type.
+/// Returns an answer if it has this type, or can be deserialized as this type. A saved answer is replaced by its value.
 fn typed<T: Answer>(answer: &mut Arc<dyn Recorded>) -> Option<Arc<T>> {
     let any: &dyn Any = &**answer;
     if let Some(saved) = any.downcast_ref::<Value>() {
@@ -200,9 +200,10 @@ impl Facts {
         let answer = match &self.0.source {
             Source::Nothing => Arc::new(T::nothing()),
             Source::System => Arc::new(with_active(None, read)),
-            Source::Changed(before, _) if reader == Reader::Program => {
-                before.known(question, &key).unwrap_or_else(|| Arc::new(T::nothing()))
-            }
+            Source::Changed(before, _) if reader == Reader::Program => match &before.0.source {
+                Source::Changed(..) => before.answer(question, subject, is_enough, read, reader),
+                _ => before.known(question, &key).unwrap_or_else(|| Arc::new(T::nothing())),
+            },
             Source::Changed(before, changes) => match before.within(|| changes.answer(question, subject)) {
                 Changed::Affected | Changed::Within if reader == Reader::Derived => Arc::new(self.within(read)),
                 Changed::Unaffected | Changed::Within => before.answer(question, subject, is_enough, read, reader),
