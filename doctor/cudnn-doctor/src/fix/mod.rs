@@ -166,7 +166,7 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     }
     let signal = interruption.signal();
     let result = result.and_then(|()| {
-        let unmet = before.as_ref().map_or_else(|| step.action.left(), Before::unmet);
+        let unmet = before.as_ref().map_or_else(|| step.action.unfinished(), Before::unmet);
         let unmet = unmet.or_else(|| effect.unmet());
         let reason = |unmet| format!("its commands ended without an error, but {unmet}");
         unmet.map_or(Ok(()), |unmet| Err(reason(unmet)))
@@ -329,7 +329,14 @@ impl<'a> Before<'a> {
             options.push("--upgrade");
         }
         let one_by_one = one_by_one.into_iter().map(|one| PackageChange::of(site.clone()).reinstall([one]));
-        [undo].into_iter().chain(one_by_one).flat_map(|undo| lines_of(&Action::Packages(undo))).collect()
+        let lines = [undo].into_iter().chain(one_by_one).flat_map(|undo| lines_of(&Action::Packages(undo)));
+        // All of them may need the same Python first.
+        lines.fold(Vec::new(), |mut all, line| {
+            if !all.contains(&line) {
+                all.push(line);
+            }
+            all
+        })
     }
 
     /// Returns how the packages differ from the planned result.

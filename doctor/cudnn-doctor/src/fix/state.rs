@@ -32,7 +32,9 @@ impl State {
                     paths.extend([root.join("conda-meta"), root.join("conda-meta/history")]);
                 }
             }
-            Action::Remove(dirs) => dirs.iter().for_each(|dir| paths.extend(below(dir))),
+            Action::Remove(dirs) => {
+                dirs.iter().filter(|dir| !dir.is_symlink()).for_each(|dir| paths.extend(below(dir)));
+            }
             _ => {
                 let entries = paths.iter().flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten());
                 paths.extend(entries.map(|entry| entry.path()).collect::<Vec<_>>());

@@ -102,7 +102,7 @@ pub(super) fn contradict(one: &Remedy, other: &Remedy) -> bool {
         }
         (Action::Remove(_), Action::Remove(_)) => false,
         (Action::Remove(paths), other) | (other, Action::Remove(paths)) => {
-            let mut dirs = paths.iter().filter(|path| path.leads_to_dir());
+            let mut dirs = paths.iter().filter(|path| path.leads_to_dir() && !path.is_link());
             dirs.any(|dir| other.used_places().iter().any(|place| place.starts_with(dir)))
         }
         _ => {

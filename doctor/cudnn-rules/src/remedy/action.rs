@@ -157,11 +157,11 @@ impl Action {
     }
 
     /// Describes what the action should have removed or repaired, if it is still there.
-    pub fn left(&self) -> Option<String> {
+    pub fn unfinished(&self) -> Option<String> {
         match self {
             Action::Remove(paths) => {
-                let left = paths.iter().find(|path| path.path_exists())?;
-                Some(format!("{} still exists", left.printable()))
+                let existing = paths.iter().find(|path| path.path_exists())?;
+                Some(format!("{} still exists", existing.printable()))
             }
             Action::Python(root) => {
                 python_problem(root).map(|_| format!("{} still cannot use its packages", python_in(root).printable()))
