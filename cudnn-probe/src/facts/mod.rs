@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn changes_after_changes_keep_the_answers_of_programs() {
         let recorder = Facts::recorder();
-        let run = || ask_program("program", "subject", || Some(7));
+        let run = || ask_program("program", "subject", || Some(7_u32));
         assert_eq!(recorder.after(Changes::default()).within(run), None);
         assert_eq!(recorder.within(run), Some(7));
         assert_eq!(recorder.after(Changes::default()).after(Changes::default()).within(run), Some(7));
