@@ -155,12 +155,20 @@ fn crash(ended: &Ended, how: &str, report: &InstallationReport) -> Finding {
     if installation::is_as_installed(report) {
         return finding.note("all cuDNN files match the sha256 recorded by their package").remedy(not_by_cudnn());
     }
-    let remedy = remedies::reinstall(report);
+    let remedy = repair_files(report);
     if !ended.end.is_hang() {
         return finding.remedy(remedy);
     }
     let text = format!("if this machine is only slow, check with `--timeout 600`; otherwise {}", remedy.text);
     finding.remedy(remedy.with_text(text))
+}
+
+/// Repairs the file that is known to be wrong, or reinstalls all files.
+fn repair_files(report: &InstallationReport) -> Remedy {
+    let unusable = installation::unusable_parts(report).next();
+    let unusable = unusable.map(|(part, error)| installation::repair(part, error, report));
+    let mixed = || installation::mixed(report).into_iter().find_map(|finding| finding.remedy);
+    unusable.or_else(mixed).unwrap_or_else(|| remedies::reinstall(report))
 }
 
 /// Returns the help if the cuDNN files are undamaged, so that reinstalling them would not help.
@@ -207,6 +215,6 @@ fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Fi
     let leftovers = || remedies::leftovers(installation).filter(|_| is_of_files);
     let stated = || text("help").filter(|help| !help.is_empty());
     let remedy = leftovers().or_else(|| stated().map(Remedy::new));
-    let remedy = remedy.or_else(|| is_of_files.then(|| remedies::reinstall(installation)));
+    let remedy = remedy.or_else(|| is_of_files.then(|| repair_files(installation)));
     Some(Finding { remedy, ..finding })
 }

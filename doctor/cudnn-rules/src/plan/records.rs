@@ -173,7 +173,8 @@ impl PackageRecords {
                 let requires: String =
                     requires.iter().map(|requirement| format!("Requires-Dist: {requirement}\n")).collect();
                 let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}");
-                let record: String = below(&files, dir).iter().map(|file| format!("{file},,\n")).collect();
+                // The simulated libraries are empty.
+                let record: String = below(&files, dir).iter().map(|file| format!("{file},,0\n")).collect();
                 for (file, text) in [("METADATA", metadata.as_str()), ("INSTALLER", "pip\n"), ("RECORD", &record)] {
                     changes.write(&info.join(file), text);
                 }
