@@ -1036,16 +1036,49 @@ fn a_file_of_another_environment_is_not_removed_through_a_link() {
     }
 }
 
-/// An interrupted upgrade leaves the record of the older version behind.
+/// An interrupted upgrade leaves the record of the older or the newer version behind.
 #[test]
-fn two_records_of_one_package_count_as_one_package() {
+fn two_records_of_one_package_count_as_the_package_of_the_files() {
+    for other in ["nvidia_cudnn_cu12-9.18.0.56", "nvidia_cudnn_cu12-9.27.0.42"] {
+        let root = TempDir::new();
+        let dir = wheel(&root, &[(other, ""), ("nvidia_cudnn_cu12-9.19.0.56", "")]);
+        let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
+        let found = &with_code(&findings, "C023")[0];
+        let message = found["message"].as_str().unwrap();
+        assert!(message.starts_with("2 versions of nvidia-cudnn-cu12 are recorded"), "{message}");
+        let help = found["help"].as_str().unwrap();
+        assert!(help.starts_with("remove all versions of nvidia-cudnn-cu12, then install one"), "{help}");
+        assert!(found["commands"].to_string().contains(" install nvidia-cudnn-cu12==9.19.0.56\""), "{found:#}");
+    }
+}
+
+#[test]
+fn a_file_that_no_package_owns_is_removed_instead_of_installing_the_package_again() {
     let root = TempDir::new();
-    let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.18.0.56", ""), ("nvidia_cudnn_cu12-9.19.0.56", "")]);
-    let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
-    let message = with_code(&findings, "C023")[0]["message"].as_str().unwrap();
-    assert!(message.starts_with("2 versions of nvidia-cudnn-cu12 are recorded"), "{message}");
-    let help = with_code(&findings, "C023")[0]["help"].as_str().unwrap();
-    assert!(help.starts_with("remove all versions of nvidia-cudnn-cu12, then install one"), "{help}");
+    let packages = root.path().join("lib/python3.12/site-packages");
+    let (dir, record) =
+        (packages.join("nvidia/cudnn_jit/lib"), packages.join("nvidia_cudnn_jit_cu12-9.19.0.56.dist-info"));
+    let libraries = [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled];
+    build(&dir, &libraries, VERSION);
+    for dir in [&packages.join("pip"), &record] {
+        std::fs::create_dir_all(dir).unwrap();
+    }
+    write_program(root.path().join("bin/python3"), "#!/bin/sh\nexit 1\n");
+    let line = |library: &Library| {
+        let len = std::fs::metadata(dir.join(library.file_name())).unwrap().len();
+        format!("nvidia/cudnn_jit/lib/{library},,{len}\n")
+    };
+    std::fs::write(record.join("RECORD"), libraries.iter().map(line).collect::<String>()).unwrap();
+    let stray = dir.join(Library::Ops.file_name());
+    std::fs::write(&stray, "no library").unwrap();
+    let output = doctor(&["check", "--json"], &[("CUDNN_LOADER_DIR", &dir)]);
+    let document: Value = serde_json::from_str(&output.stdout).unwrap();
+    let findings = document["findings"].as_array().unwrap();
+    for code in ["C013", "C051"] {
+        let found = with_code(findings, code);
+        let removal = serde_json::json!([format!("rm {}", stray.display())]);
+        assert!(!found.is_empty() && found.iter().all(|one| one["commands"] == removal), "{code}: {findings:#?}");
+    }
 }
 
 /// A normal installation would be a no-op, because conda lists the package as installed.

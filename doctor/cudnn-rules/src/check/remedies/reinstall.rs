@@ -110,11 +110,14 @@ pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
 }
 
 /// Removes all packages that own the directory and installs one of them: the one that a framework requires, the one in
-/// the directory, or one for a CUDA major that fits.
+/// the directory, or one for a CUDA major that fits. Of several records of one package, the one of the files counts.
 pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32) -> bool) -> Remedy {
-    let packages = all_packages(report);
-    let Some(replacement) = one_of(&packages, Some(cuda_major(report)), fits) else { return by_hand(report) };
+    let mut packages = all_packages(report);
     let is_one = packages.windows(2).all(|pair| matches!(pair, [one, other] if one.name == other.name));
+    if is_one {
+        packages.sort_by_key(|package| package.release() == report.version);
+    }
+    let Some(replacement) = one_of(&packages, Some(cuda_major(report)), fits) else { return by_hand(report) };
     let text = match names(&packages) {
         name if is_one => format!("remove all versions of {name}, then install one:"),
         names => format!("{names} own the same files: remove all of them, then install one:"),
