@@ -600,16 +600,18 @@ fn fix_says_which_codes_it_looked_for() {
 
 const CALL: &str = "I! CuDNN (v91900 56) function cudnnCreate() called:\n";
 
+/// Returns the exit status and the output of `log` for a text.
+fn print_log(text: &str, options: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+    let command = command.args(["log", "-"]).args(options).env_clear();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let Output { status, stdout, .. } = child.wait_with_output().unwrap();
+    (status.code(), String::from_utf8_lossy(&stdout).into_owned())
+}
+
 #[test]
 fn log_explains_what_other_programs_print() {
-    let print = |text: &str, options: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
-        let command = command.args(["log", "-"]).args(options).env_clear();
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        let Output { status, stdout, .. } = child.wait_with_output().unwrap();
-        (status.code(), String::from_utf8_lossy(&stdout).into_owned())
-    };
     for (text, code, expected) in [
         ("Invalid handle. Cannot load symbol cublasLtCreate\nAborted\n", 2, "could not use cuBLASLt"),
         ("Error: CUDNN_STATUS_X; Reason: cudaVersionMajor != nvrtcVersionMajor", 2, "an NVRTC for another CUDA major"),
@@ -651,11 +653,11 @@ fn log_explains_what_other_programs_print() {
         ("\u{1f}\u{fffd}", 0, "no known messages"),
         ("Traceback (most recent call last):\nValueError\n", 0, "no log entries"),
     ] {
-        let (status, stdout) = print(text, &[]);
+        let (status, stdout) = print_log(text, &[]);
         assert!(status == Some(code) && stdout.contains(expected), "{text}: {status:?} {stdout}");
     }
     let both = "W! CuDNN (v91900 56) function cudnnCreate() called:\n\nNo valid engine configs\n";
-    assert_eq!(print(both, &[]).0, Some(2));
+    assert_eq!(print_log(both, &[]).0, Some(2));
     let dir = TempDir::new();
     for (start, program) in [
         (&b"\x1f\x8b\x08\0"[..], "`zcat"),
@@ -675,13 +677,38 @@ fn log_explains_what_other_programs_print() {
                    w!         Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: the cause\n\
                    w!         Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: a caller\n\
                    w! Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.\n\n";
-    let (status, stdout) = print(&warning.repeat(809), &[]);
+    let (status, stdout) = print_log(&warning.repeat(809), &[]);
     assert!(status == Some(1) && stdout.contains("     809  CUDNN_STATUS_NOT_SUPPORTED: the cause"), "{stdout}");
     assert!(!stdout.contains("a caller"), "{stdout}");
-    let (_, stdout) = print(&warning.repeat(2), &["--json"]);
+    let (_, stdout) = print_log(&warning.repeat(2), &["--json"]);
     let value: Value = serde_json::from_str(&stdout).unwrap();
     let count = value.pointer("/reasons/0/count").and_then(Value::as_u64);
     assert_eq!((count, value.pointer("/reasons/1")), (Some(2), None), "{stdout}");
+}
+
+#[test]
+fn log_tells_processes_apart_by_their_prefixes() {
+    let entry = |process: u32, reason: &str| {
+        format!(
+            "E! CuDNN (v91900 56) function cudnnCreate() called:\n\
+             e!     Info: Traceback contains 1 message(s)\n\
+             e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: {reason}\n\
+             e! Process={process}; Thread={process}; GPU=NULL; Handle=NULL; StreamId=NULL.\n"
+        )
+    };
+    let (one, other) = (entry(10, "one"), entry(20, "other"));
+    let ranks = one.lines().zip(other.lines()).map(|(one, other)| format!("[rank0]: {one}\n[rank1]: {other}\n"));
+    // Docker and Kubernetes prepend the time.
+    let both = format!("{one}{other}");
+    let timed = both.lines().enumerate().map(|(time, line)| format!("10:00:0{time} {line}\n"));
+    for text in [ranks.collect::<String>(), timed.collect::<String>()] {
+        let (status, stdout) = print_log(&text, &["--json"]);
+        let value: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!((status, &value["processes"]), (Some(2), &2.into()), "{text}{stdout}");
+        let found = [0, 1].map(|at| (&value["errors"][at]["thread"], &value["errors"][at]["reasons"][0]["reason"]));
+        assert_eq!(found, [(&10.into(), &"one".into()), (&20.into(), &"other".into())], "{text}{stdout}");
+        assert_eq!(value["errors"][0]["reasons"].as_array().map(Vec::len), Some(1), "{text}{stdout}");
+    }
 }
 
 #[test]

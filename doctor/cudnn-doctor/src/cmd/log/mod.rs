@@ -3,7 +3,7 @@
 mod messages;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -244,7 +244,10 @@ impl Summary {
             outln!("  at {}, in thread {thread}", time.printable());
         }
         if error.process.is_none() {
-            outln!("  The entry is incomplete: the program ended while writing it, or the log was truncated.");
+            outln!(
+                "  The entry is incomplete: the program ended while writing it, several processes wrote at the same time, or \
+                 the log was truncated."
+            );
         }
         for argument in self.failed_call.iter().flat_map(|call| &call.arguments) {
             let ty = argument.ty.as_ref().map_or(String::new(), |ty| format!(" ({})", ty.printable()));
@@ -306,7 +309,15 @@ enum Part<'a> {
 
 /// Reads a log by lines and entries. Entries start with a letter and an exclamation mark, such as `E! CuDNN ..`.
 fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> std::io::Result<()> {
-    let (mut entry, mut line) = (Vec::new(), Vec::new());
+    /// The maximum number of entries that are read at the same time.
+    const MAX_OPEN: usize = 64;
+    // The entries with the prefixes of their first lines, which tell the processes of torchrun apart.
+    let mut open: VecDeque<(Vec<u8>, Vec<u8>)> = VecDeque::new();
+    let finish = |entry: &[u8], add: &mut dyn FnMut(Part<'_>)| {
+        let entries = parse(&String::from_utf8_lossy(entry)).into_iter().filter(is_written_by_cudnn);
+        entries.for_each(|one| add(Part::LogEntry(one, entry.len())));
+    };
+    let mut line = Vec::new();
     let (mut len, mut zeros) = (0, 0);
     let mut is_prefixed = false;
     // The marks of the entries so far. Several processes may write at the same time, and a reason may contain line ends.
@@ -328,19 +339,26 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
         // PowerShell writes UTF-16. cuDNN's text is ASCII.
         line.retain(|byte| ![0, 0xfe, 0xff].contains(byte));
         line = without_colors(line);
+        let mut prefix = Vec::new();
         if let Some(start) = mark(&line, is_prefixed) {
-            line.drain(..start);
+            prefix = line.drain(..start).collect();
             is_prefixed |= start > 0;
         }
         let is_start = matches!(line.as_slice(), [b'A'..=b'Z', b'!', ..]);
-        if is_end || is_start {
-            let entries = parse(&String::from_utf8_lossy(&entry));
-            entries.into_iter().filter(is_written_by_cudnn).for_each(|one| add(Part::LogEntry(one, entry.len())));
-            entry.clear();
-        }
         if is_end {
+            open.iter().for_each(|(_, entry)| finish(entry, &mut add));
             return Ok(());
         }
+        let current = open.iter().position(|(of_entry, _)| *of_entry == prefix);
+        if is_start {
+            let ended = current.or_else(|| (open.len() >= MAX_OPEN).then_some(0));
+            if let Some((_, entry)) = ended.and_then(|at| open.remove(at)) {
+                finish(&entry, &mut add);
+            }
+            open.push_back((prefix, Vec::new()));
+        }
+        // A prefix with the time differs in each line.
+        let current = current.filter(|_| !is_start).or_else(|| open.len().checked_sub(1));
         let text = String::from_utf8_lossy(&line);
         let mark = text.get(..2).filter(|mark| mark.ends_with('!')).map(str::to_lowercase);
         match &mark {
@@ -349,7 +367,9 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
         }
         let is_of_entry = mark.is_some_and(|mark| marks.contains(&mark));
         add(Part::Line { text: &text, is_of_entry });
-        if entry.len() < MAX_ENTRY_LEN {
+        if let Some((_, entry)) = current.and_then(|at| open.get_mut(at))
+            && entry.len() < MAX_ENTRY_LEN
+        {
             entry.extend_from_slice(&line);
         }
     }
