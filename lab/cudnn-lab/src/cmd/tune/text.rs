@@ -4,7 +4,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{count, outln};
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::tune::task::Phases;
-use cudnn_store::choices::{Choice, Ranking};
+use cudnn_store::choices::{Choice, EngineProblem, Ranking};
 
 use super::place::Place;
 use super::summary::{RefusedGraph, TuneSummary, best, default, gain, is_out_of_reach, reachable};
@@ -104,9 +104,11 @@ pub(super) fn remarks(ranking: &Ranking) -> Vec<String> {
     }
     for choice in ranking.engines.iter().filter(|choice| choice.is_dangerous()) {
         let text = choice.problem.as_ref().map_or("", |problem| problem.text());
+        let is_damaging = matches!(choice.problem, Some(EngineProblem::Damaging(_)));
+        let what = if is_damaging { "damages memory" } else { "is wrong" };
         let is_default = default(ranking).is_some_and(|default| std::ptr::eq(default, choice));
         let name = if is_default { ", which programs use without tuning," } else { "" };
-        remarks.push(format!("{choice}{name} is wrong or damages memory: {text}"));
+        remarks.push(format!("{choice}{name} {what}: {text}"));
     }
     remarks
 }
@@ -129,4 +131,21 @@ pub(super) fn print(summary: &TuneSummary<'_>, phases: &Phases) {
         seconds(*race),
         seconds(inputs + reference)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use cudnn_store::choices::Choices;
+
+    use super::*;
+
+    #[test]
+    fn remarks_tell_wrong_engines_from_damaging_ones() {
+        let text = r#"{"errata":1,"tuned":[{"cudnn":"9.19.0","device":{"name":"A","compute_capability":"9.0"},
+            "graph":"0123456789abcdef","default":1,"engines":[{"engine":1,"proposed":true},
+            {"engine":2,"proposed":true,"problem":{"wrong":"one"}},{"engine":3,"problem":{"damaging":"other"}}]}]}"#;
+        let choices = Choices::parse(text).unwrap();
+        let expected = ["engine 2, which programs use without tuning, is wrong: one", "engine 3 damages memory: other"];
+        assert_eq!(remarks(choices.iter().next().unwrap()), expected);
+    }
 }
