@@ -701,7 +701,12 @@ fn log_tells_processes_apart_by_their_prefixes() {
     // Docker and Kubernetes prepend the time.
     let both = format!("{one}{other}");
     let timed = both.lines().enumerate().map(|(time, line)| format!("10:00:0{time} {line}\n"));
-    for text in [ranks.collect::<String>(), timed.collect::<String>()] {
+    // A progress bar does not end its line.
+    let beside_bar = format!("{one} 10%|# | 1/10 [00:01]{other}");
+    // The first process fails once, before the other.
+    let once: String = one.lines().map(|line| format!("[rank1]: {line}\n")).collect();
+    let often: String = other.repeat(2).lines().map(|line| format!("[rank0]: {line}\n")).collect();
+    for text in [ranks.collect::<String>(), timed.collect::<String>(), beside_bar, once + &often] {
         let (status, stdout) = print_log(&text, &["--json"]);
         let value: Value = serde_json::from_str(&stdout).unwrap();
         assert_eq!((status, &value["processes"]), (Some(2), &2.into()), "{text}{stdout}");

@@ -367,12 +367,21 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
         }
         let is_of_entry = mark.is_some_and(|mark| marks.contains(&mark));
         add(Part::Line { text: &text, is_of_entry });
-        if let Some((_, entry)) = current.and_then(|at| open.get_mut(at))
-            && entry.len() < MAX_ENTRY_LEN
-        {
+        let Some((at, (_, entry))) = current.and_then(|at| Some((at, open.get_mut(at)?))) else { continue };
+        if entry.len() < MAX_ENTRY_LEN {
             entry.extend_from_slice(&line);
         }
+        if is_last_of_entry(&line)
+            && let Some((_, entry)) = open.remove(at)
+        {
+            finish(&entry, &mut add);
+        }
     }
+}
+
+/// Returns whether a line ends an entry: `e! Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.`
+fn is_last_of_entry(line: &[u8]) -> bool {
+    matches!(line, [b'a'..=b'z', b'!', rest @ ..] if rest.trim_ascii_start().starts_with(b"Process="))
 }
 
 /// Returns the position of cuDNN's mark (`E! `, `e! `) in a line. torchrun, kubectl and similar tools prepend a prefix,
