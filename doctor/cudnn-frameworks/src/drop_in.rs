@@ -32,7 +32,6 @@ pub fn drop_in_version(file: &Path) -> Option<String> {
 
 /// Like [`drop_in_version`], for a file with this name that is readable only at another path.
 pub fn drop_in_version_named(name: &Path, file: &Path) -> Option<String> {
-    // An answer must depend only on its subject.
     is_shim(name).then(|| facts::ask("version of drop-in", file, || version(&contents(file)?)))?
 }
 
@@ -44,6 +43,8 @@ fn version(bytes: &[u8]) -> Option<String> {
     (is_complete && version.iter().all(is_of_version)).then(|| String::from_utf8_lossy(version).into_owned())
 }
 
+/// Returns whether this is the name of cuDNN 9's shim. The questions do not include it, because an answer must depend only
+/// on its subject.
 fn is_shim(name: &Path) -> bool {
     CudnnName::parse(file_name(name)).is_some_and(|name| !name.is_mangled && name.major == Some(9))
 }

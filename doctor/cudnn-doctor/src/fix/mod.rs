@@ -14,7 +14,7 @@ mod safeguards;
 mod sources;
 mod state;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -331,12 +331,8 @@ impl<'a> Before<'a> {
         let one_by_one = one_by_one.into_iter().map(|one| PackageChange::of(site.clone()).reinstall([one]));
         let lines = [undo].into_iter().chain(one_by_one).flat_map(|undo| lines_of(&Action::Packages(undo)));
         // All of them may need the same Python first.
-        lines.fold(Vec::new(), |mut all, line| {
-            if !all.contains(&line) {
-                all.push(line);
-            }
-            all
-        })
+        let mut seen = BTreeSet::new();
+        lines.filter(|line| seen.insert(line.clone())).collect()
     }
 
     /// Returns how the packages differ from the planned result.

@@ -258,13 +258,8 @@ impl Summary {
         for argument in error.arguments.iter().filter(|argument| argument.name == "Info") {
             outln!("  {}", argument.value.printable());
         }
-        let mut statuses: Vec<&str> = Vec::new();
-        for Reason { status, .. } in &shown.traceback {
-            if !statuses.contains(&status.as_str()) {
-                statuses.push(status);
-            }
-        }
-        for status in statuses {
+        let mut seen = BTreeSet::new();
+        for Reason { status, .. } in shown.traceback.iter().filter(|reason| seen.insert(&reason.status)) {
             if let Some(meaning) = meaning(status) {
                 outln!("  {}: {meaning}", status.printable());
             }
@@ -361,9 +356,8 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
         let current = current.filter(|_| !is_start).or_else(|| open.len().checked_sub(1));
         let text = String::from_utf8_lossy(&line);
         let mark = text.get(..2).filter(|mark| mark.ends_with('!')).map(str::to_lowercase);
-        match &mark {
-            Some(mark) if is_start && parse(&text).iter().any(is_written_by_cudnn) => _ = marks.insert(mark.clone()),
-            _ => {}
+        if is_start && parse(&text).iter().any(is_written_by_cudnn) {
+            marks.extend(mark.clone());
         }
         let is_of_entry = mark.is_some_and(|mark| marks.contains(&mark));
         add(Part::Line { text: &text, is_of_entry });
